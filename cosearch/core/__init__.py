@@ -1,0 +1,5 @@
+"""The paper's algorithm, in the standard library alone.
+
+Reading path: ``rollout`` (Eq. 1) -> ``rewards`` (Eqs. 4-6) -> ``grouping`` (Algorithm 2)
+-> ``advantages`` (group-relative estimate) -> ``credit`` (what the trainer sees).
+"""

@@ -1,0 +1,206 @@
+"""From trajectories to training samples: rewards, groups and advantages put together (Section 3.4).
+
+The agent's group is its question; a ranker call's group is its cluster of similar sub-queries.
+Everything a later reader wants to check (reward, branch, group, advantage) stays in the verdicts.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cosearch.core.advantages import AdvantageRules, group_advantages, is_constant
+from cosearch.core.grouping import GroupRules, Member, group_calls
+from cosearch.core.relevance import RelevanceRule
+from cosearch.core.rewards import Branch, CallReward, RewardRules, call_reward, main_reward
+from cosearch.core.types import Sample, Trajectory
+
+Modifier = Callable[[Trajectory, Sequence[float]], list[float]]
+"""Turns token advantages of a trajectory into others; runs after group normalisation, before the
+mask. CoSearch uses none."""
+
+CallKey = tuple[int, int]
+"""(index of the trajectory, index of the call in it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreditRules:
+    """All rules between a finished rollout and the trainer. The last three are the release's."""
+
+    reward: RewardRules
+    relevance: RelevanceRule
+    group: GroupRules
+    advantage: AdvantageRules
+    average_duplicates: bool
+    """Calls of one group with equal prompt and ranking get their average reward."""
+    drop_constant_groups: bool
+    """Constant groups leave the batch, and with it the loss denominator."""
+    max_ranker_samples: float | None
+    """At most this many ranker samples per agent sample; the first in order stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentVerdict:
+    """What one trajectory earned. ``group`` is its question's."""
+
+    reward: float
+    group: str
+    advantage: float
+    trained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CallVerdict:
+    """What one ranker call earned. ``group`` is None for calls outside every surviving group."""
+
+    reward: CallReward
+    group: str | None
+    advantage: float
+    trained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Verdicts aligned with the trajectories, and with the calls of each."""
+
+    agent: tuple[AgentVerdict, ...]
+    calls: tuple[tuple[CallVerdict, ...], ...]
+
+
+def assign_credit(trajectories: Sequence[Trajectory], rules: CreditRules) -> Verdicts:
+    """Verdicts of one round. ``trajectories`` of a question follow each other in sample order."""
+    questions: dict[str, list[int]] = defaultdict(list)
+    for index, trajectory in enumerate(trajectories):
+        questions[f"{trajectory.question.dataset}/{trajectory.question.id}"].append(index)
+    rewards = [
+        [call_reward(call, t, rules.reward, rules.relevance) for call in t.calls]
+        for t in trajectories
+    ]
+    agent: dict[int, AgentVerdict] = {}
+    placed: dict[CallKey, tuple[str, float, bool]] = {}
+    for name, members in questions.items():
+        agent.update(_judge_agent(name, members, trajectories, rules))
+        placed.update(_judge_calls(name, members, trajectories, rewards, rules))
+    placed = _cap(placed, rules.max_ranker_samples, sum(v.trained for v in agent.values()))
+    return Verdicts(
+        tuple(agent[index] for index in range(len(trajectories))),
+        tuple(
+            tuple(
+                CallVerdict(reward, *placed.get((index, position), (None, 0.0, False)))
+                for position, reward in enumerate(row)
+            )
+            for index, row in enumerate(rewards)
+        ),
+    )
+
+
+def _judge_agent(
+    name: str, members: Sequence[int], trajectories: Sequence[Trajectory], rules: CreditRules
+) -> dict[int, AgentVerdict]:
+    """The question is the group."""
+    rewards = [main_reward(trajectories[index], rules.reward) for index in members]
+    advantages = group_advantages(rewards, rules.advantage)
+    trained = not (rules.drop_constant_groups and is_constant(rewards))
+    return {
+        index: AgentVerdict(reward, name, advantage, trained)
+        for index, reward, advantage in zip(members, rewards, advantages, strict=True)
+    }
+
+
+def _judge_calls(
+    name: str,
+    members: Sequence[int],
+    trajectories: Sequence[Trajectory],
+    rewards: Sequence[Sequence[CallReward]],
+    rules: CreditRules,
+) -> dict[CallKey, tuple[str, float, bool]]:
+    """Group id, advantage and training flag of every call that lands in a surviving group."""
+    candidates = [
+        Member((index, position), call.query, rewards[index][position].has_answer)
+        for index in members
+        for position, call in enumerate(trajectories[index].calls)
+        if call.output is not None and rewards[index][position].branch is not Branch.EXCLUDED
+    ]
+    placed: dict[CallKey, tuple[str, float, bool]] = {}
+    for number, group in enumerate(group_calls(candidates, rules.group)):
+        keys: list[CallKey] = [member.key for member in group]
+        values = [rewards[index][position].r_rank for index, position in keys]
+        if rules.average_duplicates:
+            values = _average_duplicates(keys, values, trajectories)
+        advantages = group_advantages(values, rules.advantage)
+        trained = not (rules.drop_constant_groups and is_constant(values))
+        for key, advantage in zip(keys, advantages, strict=True):
+            placed[key] = (f"{name}#{number}", advantage, trained)
+    return placed
+
+
+def _average_duplicates(
+    keys: Sequence[CallKey], values: Sequence[float], trajectories: Sequence[Trajectory]
+) -> list[float]:
+    """Rewards with those of equal prompt and ranking replaced by their mean."""
+
+    def identity(key: CallKey) -> tuple[object, ...]:
+        call = trajectories[key[0]].calls[key[1]]
+        return call.output and call.output.prompt_ids, call.ranking
+
+    same: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    for key, value in zip(keys, values, strict=True):
+        same[identity(key)].append(value)
+    return [sum(same[identity(key)]) / len(same[identity(key)]) for key in keys]
+
+
+def _cap(
+    placed: dict[CallKey, tuple[str, float, bool]], factor: float | None, agent_samples: int
+) -> dict[CallKey, tuple[str, float, bool]]:
+    """Training flags with everything beyond ``factor * agent_samples`` switched off."""
+    if factor is None:
+        return placed
+    trained = [key for key in sorted(placed) if placed[key][2]]
+    beyond = set(trained[int(factor * agent_samples) :])
+    return {
+        key: (group, advantage, flag and key not in beyond)
+        for key, (group, advantage, flag) in placed.items()
+    }
+
+
+def agent_samples(
+    trajectories: Sequence[Trajectory], verdicts: Verdicts, modifiers: Sequence[Modifier] = ()
+) -> list[Sample]:
+    """Agent samples in trajectory order; the trajectory's advantage stands on every sampled token."""
+    samples = []
+    for trajectory, verdict in zip(trajectories, verdicts.agent, strict=True):
+        if not verdict.trained:
+            continue
+        advantages = [verdict.advantage * flag for flag in trajectory.loss_mask]
+        for modifier in modifiers:
+            advantages = modifier(trajectory, advantages)
+        samples.append(
+            Sample(trajectory.ids, trajectory.loss_mask, trajectory.logprobs, advantages)
+        )
+    return samples
+
+
+def ranker_samples(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> list[Sample]:
+    """Ranker samples in the order (trajectory, turn)."""
+    return [
+        completion_sample(
+            call.output.prompt_ids,
+            call.output.generation.ids,
+            call.output.generation.logprobs,
+            verdict.advantage,
+        )
+        for trajectory, row in zip(trajectories, verdicts.calls, strict=True)
+        for call, verdict in zip(trajectory.calls, row, strict=True)
+        if verdict.trained and call.output is not None
+    ]
+
+
+def completion_sample(
+    prompt_ids: Sequence[int], ids: Sequence[int], logprobs: Sequence[float], advantage: float
+) -> Sample:
+    """A single-turn sample: nothing of the prompt is trained, all of the completion is."""
+    return Sample(
+        (*prompt_ids, *ids),
+        (0,) * len(prompt_ids) + (1,) * len(ids),
+        (0.0,) * len(prompt_ids) + tuple(logprobs),
+        (0.0,) * len(prompt_ids) + (advantage,) * len(ids),
+    )

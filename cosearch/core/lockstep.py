@@ -1,0 +1,59 @@
+"""Runs trajectories as coroutines over batching engines.
+
+A batch starts only when every live trajectory waits, so the batches, and with them the last bits
+of every float, depend on nothing but the inputs. An engine that batches continuously can drive the
+same coroutines one request at a time instead.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from cosearch.core.protocols import Engine, Request
+
+Result = TypeVar("Result")
+
+
+def run_lockstep(
+    coroutines: Sequence[Coroutine[Request, Any, Result]],
+    engines: Mapping[str, Engine],
+    *,
+    on_batch: Callable[[str, int], None] = lambda engine, size: None,
+) -> list[Result]:
+    """Results of ``coroutines`` in order.
+
+    ``engines`` maps a request's engine name to the engine; ``on_batch`` hears of every batch.
+    Raises whatever an engine or a coroutine raises: an infrastructure fault is never an observation.
+    """
+    results: dict[int, Result] = {}
+    waiting: dict[int, Request] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(coroutines)))
+    try:
+        while answers:
+            for index, answer in answers.items():
+                try:
+                    waiting[index] = coroutines[index].send(answer)
+                except StopIteration as done:
+                    results[index] = done.value
+            answers = _answer(waiting, engines, on_batch)
+            waiting = {}
+    finally:
+        for coroutine in coroutines:
+            coroutine.close()
+    return [results[index] for index in range(len(coroutines))]
+
+
+def _answer(
+    waiting: Mapping[int, Request],
+    engines: Mapping[str, Engine],
+    on_batch: Callable[[str, int], None],
+) -> dict[int, Any]:
+    """Answers to all waiting requests: one batch per engine, engines in alphabetical order."""
+    answers: dict[int, Any] = {}
+    for name in sorted({request.engine for request in waiting.values()}):
+        indices = [index for index, request in waiting.items() if request.engine == name]
+        batch = engines[name]([waiting[index] for index in indices])
+        if len(batch) != len(indices):
+            raise RuntimeError(f"engine {name!r} answered {len(batch)} of {len(indices)} requests")
+        answers.update(zip(indices, batch, strict=True))
+        on_batch(name, len(indices))
+    return dict(sorted(answers.items()))

@@ -1,0 +1,139 @@
+"""The observation pipeline: what happens between a search and what the agent reads.
+
+A stage takes the search as it stands and returns it with something added. CoSearch is
+``retrieve -> generative ranker``; Retrieval Only stops at the retriever's order; the oracle
+(Algorithm 3) ranks with the answer in hand and needs no model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from cosearch.core.formats import Ranking, parse_ranking
+from cosearch.core.prompts import document_segments, fill_template, fit_documents
+from cosearch.core.protocols import Codec, Generate, Retrieve
+from cosearch.core.relevance import RelevanceRule
+from cosearch.core.seeds import derive
+from cosearch.core.types import Candidate, Question, RankerOutput, Sampling, SearchCall
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSearch:
+    """A search on its way through the stages: D_N, the ranking so far, the ranker's output."""
+
+    question: Question
+    query: str
+    turn: int
+    seed: int
+    candidates: tuple[Candidate, ...] = ()
+    ranking: tuple[int, ...] = ()
+    output: RankerOutput | None = None
+
+    def done(self, dropped_documents: int) -> SearchCall:
+        """The record of the finished search."""
+        return SearchCall(
+            self.turn, self.query, self.candidates, self.ranking, self.output, dropped_documents
+        )
+
+
+class Stage(Protocol):
+    """One step of the observation pipeline."""
+
+    async def __call__(self, search: PendingSearch) -> PendingSearch:
+        """``search`` with this stage's result added."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieverStage:
+    """D_N from the fixed retriever; duplicate passages are kept once, at their best place."""
+
+    top_n: int
+    top_k: int
+
+    async def __call__(self, search: PendingSearch) -> PendingSearch:
+        found = await Retrieve(search.query, self.top_n)
+        unique = {c.passage.id: c for c in reversed(found)}
+        candidates = tuple(c for c in found if unique[c.passage.id] is c)
+        ranking = tuple(range(min(self.top_k, len(candidates))))
+        return replace(search, candidates=candidates, ranking=ranking)
+
+
+@dataclass(frozen=True, slots=True)
+class OracleStage:
+    """All pseudo-relevant candidates first, in retriever order, then the rest, cut to K
+    (Eq. 7, Algorithm 3). Uses the golds: evaluation rows that use it say so."""
+
+    top_k: int
+    relevance: RelevanceRule
+
+    async def __call__(self, search: PendingSearch) -> PendingSearch:
+        labels = self.relevance.label(search.question, search.candidates)
+        order = sorted(range(len(labels)), key=lambda position: not labels[position])
+        return replace(search, ranking=tuple(order[: self.top_k]))
+
+
+@dataclass(frozen=True, slots=True)
+class RankerStage:
+    """The generative ranker pi_phi(. | q0, q_t, D_N) (Section 3.2).
+
+    Malformed output leaves the retriever's own top K in place (our choice; the paper is silent).
+    """
+
+    top_k: int
+    codec: Codec
+    sampling: Sampling
+    templates: str
+    document: str
+    max_document_chars: int
+    max_prompt_tokens: int
+
+    async def __call__(self, search: PendingSearch) -> PendingSearch:
+        if not search.candidates:
+            return search
+        prompt_ids, dropped = self.prompt(search.question.text, search.query, search.candidates)
+        generation = await Generate(
+            "ranker", tuple(prompt_ids), self.sampling, derive(search.seed, "ranker", search.turn)
+        )
+        shown = len(search.candidates) - dropped
+        text = self.codec.decode(
+            [token for token in generation.ids if token not in self.codec.eos_ids]
+        )
+        wanted = min(self.top_k, shown)
+        parsed = parse_ranking(text, candidates=shown, wanted=wanted)
+        well_formed = isinstance(parsed, Ranking)
+        fault = None if well_formed else parsed.reason
+        if not generation.stopped:
+            fault = "length"
+        output = RankerOutput(tuple(prompt_ids), generation, text, fault, dropped)
+        ranking = parsed.positions if well_formed and fault is None else search.ranking
+        return replace(search, ranking=ranking, output=output)
+
+    def prompt(
+        self, question: str, query: str, candidates: Sequence[Candidate]
+    ) -> tuple[list[int], int]:
+        """Prompt ids and how many candidates were dropped from the tail to meet the budget.
+
+        Raises ValueError when not even one candidate fits: instructions are never cut.
+        """
+        documents = document_segments(
+            self.document, [c.passage for c in candidates], max_chars=self.max_document_chars
+        )
+        room = self.max_prompt_tokens - len(self._render(question, query, documents[:0]))
+        _, dropped = fit_documents(self.codec, documents, max_tokens=room)
+        kept = documents[: len(documents) - dropped]
+        if not kept:
+            raise ValueError(
+                f"ranker.max_prompt_tokens={self.max_prompt_tokens} leaves no room for a candidate"
+                f" of query {query!r}: raise it or lower ranker.max_document_chars"
+            )
+        return self._render(question, query, kept), dropped
+
+    def _render(self, question: str, query: str, documents: Sequence[tuple]) -> list[int]:
+        fills = {
+            "question": question,
+            "query": query,
+            "candidates": [segment for document in documents for segment in document],
+            "n": len(documents),
+            "k": min(self.top_k, len(documents)),
+        }
+        return self.codec.chat(fill_template(self.templates, "ranker", fills))

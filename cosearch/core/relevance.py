@@ -1,0 +1,51 @@
+"""Pseudo-relevance: does a passage contain an answer? (Section 3.3; labels for Eqs. 5-7)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from cosearch.core.text import contains_run, match_tokens, normalize
+from cosearch.core.types import Candidate, Passage, Question
+
+_TRUTH_WORDS = frozenset({"yes", "no", "true", "false"})
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceRule:
+    """How "contains the answer" is read; the paper says only "contains" (our choice: ``tokens``).
+
+    ``match``: ``tokens`` (contiguous match tokens) or ``substring`` (normalised text).
+    ``strip_marks``: fold accents and typographic variants. ``min_gold_chars``: shorter golds match
+    nothing (golds such as "A" or "8" match nearly everything); 0 keeps them all.
+    """
+
+    match: str
+    strip_marks: bool
+    min_gold_chars: int
+
+    def matchable(self, golds: Sequence[str]) -> tuple[str, ...]:
+        """The golds that may make a passage relevant; none when all of them are truth words."""
+        if all(normalize(gold) in _TRUTH_WORDS for gold in golds):
+            return ()
+        return tuple(
+            gold for gold in golds if normalize(gold) and len(gold.strip()) >= self.min_gold_chars
+        )
+
+    def is_relevant(self, passage: Passage, golds: Sequence[str]) -> bool:
+        """True iff some matchable gold occurs in the passage's title and text."""
+        body = f"{passage.title}\n{passage.text}"
+        if self.match == "substring":
+            return any(normalize(gold) in normalize(body) for gold in self.matchable(golds))
+        tokens = _tokens(body, self.strip_marks)
+        return any(
+            contains_run(tokens, _tokens(gold, self.strip_marks)) for gold in self.matchable(golds)
+        )
+
+    def label(self, question: Question, candidates: Sequence[Candidate]) -> tuple[bool, ...]:
+        """Relevance of each candidate; any() of it is the paper's I_ans."""
+        return tuple(self.is_relevant(c.passage, question.golds) for c in candidates)
+
+
+@lru_cache(maxsize=1 << 16)
+def _tokens(text: str, strip_marks: bool) -> tuple[str, ...]:
+    return tuple(match_tokens(text, strip_marks=strip_marks))

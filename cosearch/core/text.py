@@ -1,0 +1,107 @@
+"""Text measures: normalisation, token F1, exact match and token containment (Section 3).
+
+Two tokenisations live here on purpose. Answers and queries are compared over *normalised words*
+(lower-case, no punctuation, no articles). Passages are searched for answers over *match tokens*
+(NFD, case-folded runs of letters, digits and marks, or one other sign), as open-domain QA does.
+"""
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_DROP_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_PUNCTUATION_TO_BLANK = str.maketrans(dict.fromkeys(string.punctuation, " "))
+_FOLD = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+YES_NO_WORDS = frozenset({"yes", "no", "noanswer"})
+"""Golds whose F1 is all or nothing under the ``squad`` rule."""
+
+
+def normalize(text: str) -> str:
+    """Lower-case, drop punctuation and the words a/an/the, squeeze blanks."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_DROP_PUNCTUATION)).split())
+
+
+def query_words(query: str) -> list[str]:
+    """Words of a sub-query for grouping: punctuation becomes a blank, articles go (Algorithm 2)."""
+    return _ARTICLES.sub(" ", query.lower().translate(_PUNCTUATION_TO_BLANK)).split()
+
+
+def bag_f1(left: Sequence[str], right: Sequence[str]) -> float:
+    """``2 * shared / (|left| + |right|)`` over bags; two empty bags agree, one empty bag does not.
+
+    The integer form is deliberate: ``2pr/(p+r)`` yields 0.7999999999999999 for pairs that are
+    exactly 0.8 and would split groups that belong together.
+    """
+    total = len(left) + len(right)
+    if total == 0:
+        return 1.0
+    return 2 * sum((Counter(left) & Counter(right)).values()) / total
+
+
+def token_f1(left: str, right: str) -> float:
+    """Bag F1 of two strings over their normalised words."""
+    return bag_f1(normalize(left).split(), normalize(right).split())
+
+
+def answer_f1(prediction: str, golds: Sequence[str], *, yes_no_rule: str) -> float:
+    """Best token F1 over the golds.
+
+    ``yes_no_rule``: ``bag`` compares every gold as a bag of words; ``squad`` gives 0 unless equal
+    when either side is yes/no/noanswer.
+    """
+    return max((_f1_under_rule(prediction, gold, yes_no_rule) for gold in golds), default=0.0)
+
+
+def _f1_under_rule(prediction: str, gold: str, yes_no_rule: str) -> float:
+    left, right = normalize(prediction), normalize(gold)
+    if yes_no_rule == "squad" and left != right and ({left, right} & YES_NO_WORDS):
+        return 0.0
+    return bag_f1(left.split(), right.split())
+
+
+def exact_match(prediction: str, golds: Sequence[str]) -> float:
+    """1.0 iff the normalised prediction equals some normalised gold, else 0.0."""
+    return float(any(normalize(prediction) == normalize(gold) for gold in golds))
+
+
+def match_tokens(text: str, *, strip_marks: bool) -> list[str]:
+    """Match tokens of ``text``: runs of letters/digits/marks, or one other non-space sign.
+
+    ``strip_marks`` folds accents, curly quotes, dashes and thousands separators (off in the paper
+    preset), so that "Beyonce" meets "Beyoncé".
+    """
+    text = unicodedata.normalize("NFD", text)
+    if strip_marks:
+        kept = (c for c in text if not unicodedata.category(c).startswith("M"))
+        text = _THOUSANDS.sub("", "".join(kept).translate(_FOLD))
+    tokens: list[str] = []
+    run: list[str] = []
+    for char in text.casefold():
+        if unicodedata.category(char)[0] in "LNM":
+            run.append(char)
+            continue
+        if run:
+            tokens.append("".join(run))
+            run = []
+        if not (char.isspace() or unicodedata.category(char)[0] in "ZC"):
+            tokens.append(char)
+    if run:
+        tokens.append("".join(run))
+    return tokens
+
+
+def contains_run(tokens: Sequence[str], run: Sequence[str]) -> bool:
+    """True iff ``run`` occurs contiguously in ``tokens``; an empty run never occurs."""
+    width = len(run)
+    if width == 0:
+        return False
+    first = run[0]
+    return any(
+        token == first and list(tokens[start : start + width]) == list(run)
+        for start, token in enumerate(tokens)
+    )

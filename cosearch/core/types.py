@@ -1,0 +1,162 @@
+"""Records of the pipeline. Everything is frozen; a later step adds a record, it never edits one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One row of a data set. ``golds`` holds the answer and its aliases and is never empty."""
+
+    id: str
+    dataset: str
+    text: str
+    golds: tuple[str, ...]
+    supporting: tuple[str, ...] = ()
+    """Ids or titles of passages that hold the evidence, where the data set names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A retrieval unit: about 100 words of one article."""
+
+    id: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A member of D_N: a passage and the retriever's score (inner product)."""
+
+    passage: Passage
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Decoding parameters of one call, recorded as used. ``temperature`` 0 means greedy."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a policy sampled: ids (the stop token included), their log-probabilities after
+    temperature, and whether it stopped by itself. ``weights`` counts the updates of the sampler."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    stopped: bool
+    sampling: Sampling
+    weights: int
+
+    def __post_init__(self) -> None:
+        if len(self.ids) != len(self.logprobs):
+            raise ValueError(f"{len(self.ids)} sampled ids, {len(self.logprobs)} log-probabilities")
+
+
+class SpanKind(StrEnum):
+    """What a stretch of a trajectory's tokens is."""
+
+    PROMPT = "prompt"
+    REASON = "reason"
+    QUERY = "query"
+    ANSWER = "answer"
+    TAG = "tag"
+    OBSERVATION = "observation"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Tokens ``start:end`` of a trajectory are of one kind and belong to turn ``turn``."""
+
+    kind: SpanKind
+    turn: int
+    start: int
+    end: int
+
+
+class Terminal(StrEnum):
+    """Why a trajectory ended. Infrastructure faults end the round instead and have no value here."""
+
+    ANSWERED = "answered"
+    MALFORMED = "malformed"
+    SEARCH_BUDGET = "search_budget"
+    TOKEN_BUDGET = "token_budget"
+
+
+@dataclass(frozen=True, slots=True)
+class RankerOutput:
+    """One generation of the ranker policy. ``fault`` is None iff it was well formed (f = 1)."""
+
+    prompt_ids: tuple[int, ...]
+    generation: Generation
+    text: str
+    fault: str | None
+    dropped_candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCall:
+    """One search of one trajectory: D_N, and the positions in it of D_K in the order shown."""
+
+    turn: int
+    query: str
+    candidates: tuple[Candidate, ...]
+    ranking: tuple[int, ...]
+    output: RankerOutput | None
+    dropped_documents: int = 0
+
+    @property
+    def well_formed(self) -> bool:
+        """The ranker's own format flag; a ranker that does not generate is always well formed."""
+        return self.output is None or self.output.fault is None
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One rollout. ``ids``, ``loss_mask`` and ``logprobs`` have equal length; the mask is 1 exactly
+    on tokens the policy sampled."""
+
+    question: Question
+    sample: int
+    ids: tuple[int, ...]
+    loss_mask: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    spans: tuple[Span, ...]
+    turns: tuple[str, ...]
+    calls: tuple[SearchCall, ...]
+    answer: str | None
+    terminal: Terminal
+    fault: str | None
+    sampling: Sampling
+    weights: int
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.ids), len(self.loss_mask), len(self.logprobs)}
+        if len(lengths) != 1:
+            raise ValueError(f"ids, loss_mask and logprobs of {self.question.id} differ: {lengths}")
+
+    @property
+    def well_formed(self) -> bool:
+        """The agent's format flag f: every turn well formed and the last one an answer in budget."""
+        return self.terminal is Terminal.ANSWERED
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a trainer learns from: it knows no agent, ranker, reward or group.
+
+    ``ids`` is prompt plus completion; ``loss_mask``, ``old_logprobs`` and ``advantages`` align with
+    it token by token (one advantage per action).
+    """
+
+    ids: Sequence[int]
+    loss_mask: Sequence[int]
+    old_logprobs: Sequence[float]
+    advantages: Sequence[float]

@@ -1,0 +1,1 @@
+"""Everything heavy, behind the core's protocols. ``build`` alone maps names to engines."""

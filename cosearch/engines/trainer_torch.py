@@ -1,0 +1,252 @@
+"""A policy's trainer in plain torch: AdamW over the clipped surrogate, one process."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cosearch.core.types import Sample
+from cosearch.engines.generator_hf import load_causal_lm
+from cosearch.train.loss import LossRules, kl_to_reference, sequence_weights, token_losses
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerRules:
+    """AdamW constants; ``warmup_updates`` raises the rate linearly from zero."""
+
+    lr: float
+    betas: tuple[float, float]
+    weight_decay: float
+    grad_clip: float
+    warmup_updates: int
+    batch_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStats:
+    """What one optimiser step saw, token-averaged unless it says otherwise."""
+
+    loss: float
+    grad_norm: float
+    entropy: float
+    clip_share: float
+    old_kl: float
+    """Mean of old minus new log-probability over trained tokens."""
+    max_ratio: float
+    trained_tokens: int
+
+
+class NotFinite(RuntimeError):
+    """The loss or the gradient is not a finite number; the message names the saved batch."""
+
+
+class TorchTrainer:
+    """Trains one model. ``version`` counts optimiser steps. State is exact: a trainer restored
+    from ``state()`` makes the same steps as one that was never stopped."""
+
+    def __init__(
+        self, folder: str | Path, *, dtype: str, rules: OptimizerRules, loss: LossRules, scratch: Path
+    ) -> None:
+        self._model = load_causal_lm(folder, dtype)
+        self._reference = deepcopy(self._model) if loss.kl_coef > 0 else None
+        self._rules = rules
+        self._loss = loss
+        self._scratch = scratch
+        self._optimizer = torch.optim.AdamW(
+            self._model.parameters(),
+            lr=rules.lr,
+            betas=rules.betas,
+            weight_decay=rules.weight_decay,
+        )
+        self.version = 0
+
+    @torch.no_grad()
+    def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+        """Log-probabilities of the trained tokens, aligned with ``ids`` (0 where the mask is 0)."""
+        found: dict[int, list[float]] = {}
+        for batch in self._micro_batches(samples):
+            logprobs, _ = self._forward(self._model, batch, temperature)
+            values = iter(logprobs.tolist())
+            for index, sample in zip(batch.indices, batch.samples, strict=True):
+                found[index] = [next(values) if flag else 0.0 for flag in sample.loss_mask]
+        return [found[index] for index in range(len(samples))]
+
+    def update(self, samples: Sequence[Sample], temperature: float) -> UpdateStats:
+        """One optimiser step over ``samples``. Raises NotFinite with the batch saved."""
+        weights = sequence_weights(samples, self._loss)
+        self._optimizer.zero_grad(set_to_none=True)
+        totals = _Totals()
+        for batch in self._micro_batches(samples):
+            if not self._loss.kl_coef and not any(any(s.advantages) for s in batch.samples):
+                continue  # nothing but zeros would be added
+            loss = self._batch_loss(batch, weights, temperature, totals)
+            if not torch.isfinite(loss):
+                raise self._not_finite("loss", batch)
+            loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._rules.grad_clip)
+        if not torch.isfinite(norm):
+            raise self._not_finite("gradient", None)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rules.lr * self._warmup()
+        self._optimizer.step()
+        self.version += 1
+        return totals.stats(float(norm))
+
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        """All weights by name, for the hand-over to a sampler."""
+        state: Mapping[str, torch.Tensor] = self._model.state_dict()
+        return state
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides the next step."""
+        return {
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "version": self.version,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``."""
+        self._model.load_state_dict(state["model"], strict=True)
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.version = state["version"]
+
+    def export(self, folder: Path) -> None:
+        """Write the model (without tokenizer) as a Hugging Face folder."""
+        self._model.save_pretrained(folder)
+
+    def _warmup(self) -> float:
+        return min(1.0, (self.version + 1) / max(1, self._rules.warmup_updates))
+
+    def _batch_loss(
+        self, batch: "_Batch", weights: Sequence[float], temperature: float, totals: "_Totals"
+    ) -> torch.Tensor:
+        logprobs, entropy = self._forward(self._model, batch, temperature)
+        old, advantages = batch.column("old_logprobs"), batch.column("advantages")
+        losses = token_losses(logprobs, old, advantages, self._loss)
+        if self._reference is not None:
+            with torch.no_grad():
+                reference, _ = self._forward(self._reference, batch, temperature)
+            losses = losses + self._loss.kl_coef * kl_to_reference(logprobs, reference)
+        loss = (losses * batch.token_weights(weights)).sum()
+        totals.add(loss, logprobs.detach(), old, entropy, self._loss.clip_eps)
+        return loss
+
+    def _forward(
+        self, model: Any, batch: "_Batch", temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities and entropies [tokens] of the trained tokens of ``batch``, row by row.
+
+        The output layer runs on those positions alone.
+        """
+        hidden = model.base_model(input_ids=batch.ids, attention_mask=batch.attention)
+        states = hidden.last_hidden_state[:, :-1][batch.trained[:, 1:]]
+        logits = model.get_output_embeddings()(states).float() / (temperature or 1.0)
+        logprobs = torch.log_softmax(logits, dim=-1)
+        with torch.no_grad():
+            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+        targets = batch.ids[:, 1:][batch.trained[:, 1:]]
+        return logprobs.gather(1, targets[:, None])[:, 0], entropy
+
+    def _micro_batches(self, samples: Sequence[Sample]) -> Iterator["_Batch"]:
+        """Samples sorted by length and cut so that a padded batch stays within the token bound."""
+        order = sorted(range(len(samples)), key=lambda index: len(samples[index].ids))
+        start = 0
+        while start < len(order):
+            end = start + 1
+            while (
+                end < len(order)
+                and len(samples[order[end]].ids) * (end - start + 1) <= self._rules.batch_tokens
+            ):
+                end += 1
+            indices = order[start:end]
+            yield _Batch(indices, [samples[index] for index in indices])
+            start = end
+
+    def _not_finite(self, what: str, batch: "_Batch | None") -> NotFinite:
+        if batch is None:
+            return NotFinite(f"the {what} of update {self.version} is not finite")
+        path = self._scratch / f"not_finite_{self.version}.pt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save({"ids": batch.ids, "indices": batch.indices}, path)
+        return NotFinite(f"the {what} of update {self.version} is not finite; batch saved: {path}")
+
+
+class _Batch:
+    """Right-padded rows. ``trained`` marks the tokens under the loss mask."""
+
+    def __init__(self, indices: Sequence[int], samples: Sequence[Sample]) -> None:
+        self.indices = indices
+        self.samples = samples
+        width = max(len(sample.ids) for sample in samples)
+        self.ids = torch.zeros(len(samples), width, dtype=torch.long)
+        self.attention = torch.zeros(len(samples), width, dtype=torch.long)
+        self.trained = torch.zeros(len(samples), width, dtype=torch.bool)
+        for row, sample in enumerate(samples):
+            length = len(sample.ids)
+            self.ids[row, :length] = torch.tensor(sample.ids)
+            self.attention[row, :length] = 1
+            self.trained[row, :length] = torch.tensor(sample.loss_mask, dtype=torch.bool)
+
+    def column(self, name: str) -> torch.Tensor:
+        """A per-token field of the samples at the trained tokens, [tokens]."""
+        return torch.tensor(
+            [
+                value
+                for sample in self.samples
+                for value, flag in zip(getattr(sample, name), sample.loss_mask, strict=True)
+                if flag
+            ]
+        )
+
+    def token_weights(self, weights: Sequence[float]) -> torch.Tensor:
+        """The weight of every trained token, [tokens]."""
+        return torch.tensor(
+            [
+                weights[index]
+                for index, sample in zip(self.indices, self.samples, strict=True)
+                for flag in sample.loss_mask
+                if flag
+            ]
+        )
+
+
+class _Totals:
+    """Sums over the micro-batches of one step."""
+
+    def __init__(self) -> None:
+        self.loss = self.entropy = self.clipped = self.drift = 0.0
+        self.max_ratio = 1.0
+        self.tokens = 0
+
+    def add(
+        self,
+        loss: torch.Tensor,
+        logprobs: torch.Tensor,
+        old: torch.Tensor,
+        entropy: torch.Tensor,
+        clip_eps: float,
+    ) -> None:
+        ratio = torch.exp(logprobs - old)
+        self.loss += float(loss)
+        self.entropy += float(entropy.sum())
+        self.clipped += float(((ratio - 1).abs() > clip_eps).sum())
+        self.drift += float((old - logprobs).sum())
+        self.max_ratio = max(self.max_ratio, float(ratio.max()))
+        self.tokens += len(logprobs)
+
+    def stats(self, grad_norm: float) -> UpdateStats:
+        count = max(1, self.tokens)
+        return UpdateStats(
+            self.loss,
+            grad_norm,
+            self.entropy / count,
+            self.clipped / count,
+            self.drift / count,
+            self.max_ratio if math.isfinite(self.max_ratio) else math.inf,
+            self.tokens,
+        )
