@@ -11,7 +11,7 @@ import torch
 
 from cosearch.core.types import Sample
 from cosearch.engines.generator_hf import load_causal_lm
-from cosearch.train.loss import LossRules, kl_to_reference, sequence_weights, token_losses
+from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
 
 
 @dataclass(frozen=True, slots=True)
