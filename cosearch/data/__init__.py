@@ -1,0 +1,1 @@
+"""Questions, passages and what is made of them before training: world, corpus, vectors."""

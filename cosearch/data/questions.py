@@ -1,0 +1,163 @@
+"""Loaders of the seven sets in their published formats, and the half sample (Section 4.1)."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from cosearch.core.text import YES_NO_WORDS, normalize
+from cosearch.core.types import Question
+from cosearch.data.formats import FORMATS, Format, Row, sniff
+from cosearch.data.records import Numbered, Record, read_json_lines, read_records
+
+_SHORT_GOLD = 3
+_SHEET_DATE = re.compile(r"\d{1,2}-[A-Z][a-z]{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFile:
+    """What to load. ``split`` selects rows where the format carries a split (None: all rows) and
+    is a label elsewhere; ``format`` None sniffs the first record; ``source`` names the origin and
+    revision; ``aliases`` is 2WikiMultihopQA's ``id_aliases.json``."""
+
+    dataset: str
+    path: Path
+    split: str | None
+    source: str
+    format: str | None = None
+    aliases: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """Questions in file order, and the manifest that binds them to their file."""
+
+    questions: tuple[Question, ...]
+    manifest: Mapping[str, Any]
+
+
+def load_questions(file: QuestionFile) -> QuestionSet:
+    """Read one set.
+
+    Raises ValueError, in one line with file, row and key, for a missing or truncated file, a row
+    that does not parse, a row without golds, duplicate ids, or a split without rows.
+    """
+    name, rows = _rows(file)
+    aliases = _aliases(file.aliases) if file.aliases else {}
+    questions: dict[str, Question] = {}
+    for index, (number, row) in enumerate(rows):
+        question = _question(file, index, number, row, aliases)
+        if question.id in questions:
+            raise ValueError(f"{file.path}: row {number}: duplicate id {question.id!r}")
+        questions[question.id] = question
+    if not questions:
+        raise ValueError(f"{file.path}: no rows of split {file.split!r}")
+    kept = tuple(questions.values())
+    return QuestionSet(kept, _manifest(file, name, kept))
+
+
+def sample_questions(
+    questions: Sequence[Question], fraction: float, *, whole: frozenset[str] = frozenset()
+) -> list[Question]:
+    """The ``eval_fraction`` sample: per data set the first share of ids in hash order.
+
+    A larger fraction contains every smaller one, whatever the order of the file. Sets named in
+    ``whole`` are kept entire (Bamboogle has 125 rows). File order is preserved.
+    """
+    if not 0.0 < fraction <= 1.0:
+        raise ValueError(f"eval_fraction: {fraction} is not in (0, 1]")
+    sizes = Counter(question.dataset for question in questions)
+    kept: set[tuple[str, str]] = set()
+    for dataset, size in sizes.items():
+        ids = (question.id for question in questions if question.dataset == dataset)
+        limit = size if dataset in whole else max(1, round(size * fraction))
+        ordered = sorted(ids, key=lambda id_, name=dataset: _sample_key(name, id_))  # type: ignore[misc]
+        kept.update((dataset, id_) for id_ in ordered[:limit])
+    return [question for question in questions if (question.dataset, question.id) in kept]
+
+
+def _sample_key(dataset: str, id_: str) -> str:
+    return hashlib.sha256(f"cosearch-eval|{dataset}|{id_}".encode()).hexdigest()
+
+
+def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, Row]]]:
+    records = read_records(file.path)
+    first = next(records, None)
+    if first is None:
+        raise ValueError(f"{file.path}: no rows")
+    name = file.format or sniff(first[1])
+    if name is None:
+        raise ValueError(f"{file.path}: row 1: no known format has keys {sorted(first[1])}")
+    if name not in FORMATS:
+        raise ValueError(f"{file.path}: format {name!r} is none of {', '.join(FORMATS)}")
+    return name, _parsed(file, FORMATS[name], chain([first], records))
+
+
+def _parsed(file: QuestionFile, form: Format, records: Numbered) -> Iterator[tuple[int, Row]]:
+    for number, record in records:
+        row = _parse(file.path, number, form, record)
+        if file.split is None or row.split is None or row.split == file.split:
+            yield number, row
+
+
+def _parse(path: Path, number: int, form: Format, record: Record) -> Row:
+    try:
+        return form.parse(record)
+    except KeyError as error:
+        raise ValueError(f"{path}: row {number}: no key {error}") from error
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"{path}: row {number}: {error}") from error
+
+
+def _question(
+    file: QuestionFile, index: int, number: int, row: Row, aliases: Mapping[str, list[str]]
+) -> Question:
+    if not any(gold.strip() for gold in row.golds):
+        raise ValueError(f"{file.path}: row {number}: no gold answer")
+    golds = dict.fromkeys([*row.golds, *aliases.get(row.answer_id or "", ())])
+    # FlashRAG's convention where a format carries no ids: the split and the row, from 0.
+    id_ = row.id if row.id is not None else f"{file.split or 'all'}_{index}"
+    return Question(id_, file.dataset, row.text, tuple(golds), row.supporting)
+
+
+def _aliases(path: Path) -> dict[str, list[str]]:
+    """2WikiMultihopQA's aliases, and demonyms where given, by Wikidata id."""
+    table: dict[str, list[str]] = {}
+    for number, record in read_json_lines(path):
+        try:
+            table[record["Q_id"]] = [*record["aliases"], *record.get("demonyms", ())]
+        except KeyError as error:
+            raise ValueError(f"{path}: row {number}: no key {error}") from error
+    return table
+
+
+def _manifest(file: QuestionFile, name: str, questions: Sequence[Question]) -> dict[str, Any]:
+    with file.path.open("rb") as content:
+        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+    return {
+        "dataset": file.dataset,
+        "source": file.source,
+        "file": file.path.name,
+        "sha256": sha256,
+        "format": name,
+        "split": file.split,
+        "rows": len(questions),
+        "counts": count_quirks(questions),
+    }
+
+
+def count_quirks(questions: Sequence[Question]) -> dict[str, int]:
+    """Questions whose golds need care: all yes/no; some gold that normalises to nothing, has fewer
+    than three characters or is a spreadsheet's date; text that still carries CSV quoting."""
+    checks = {
+        "yes_no": lambda q: all(normalize(gold) in YES_NO_WORDS for gold in q.golds),
+        "empty_golds": lambda q: any(not normalize(gold) for gold in q.golds),
+        "short_golds": lambda q: any(len(gold.strip()) < _SHORT_GOLD for gold in q.golds),
+        "sheet_dates": lambda q: any(_SHEET_DATE.fullmatch(gold) for gold in q.golds),
+        "quoted_text": lambda q: q.text.startswith('"') and '""' in q.text,
+    }
+    return {name: sum(map(check, questions)) for name, check in checks.items()}

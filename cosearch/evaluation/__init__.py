@@ -1,0 +1,1 @@
+"""Metrics, intervals, tables, figures and the report."""
