@@ -1,0 +1,52 @@
+"""Named averages over data sets. The paper mixes two of them (its Table 3); here each has a name.
+
+``macro`` is the mean of the sets present (macro7 of the seven). ``macro_groups`` is the mean of the
+single-hop mean and the multi-hop mean. ``micro`` pools questions and needs no weights.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
+
+KINDS = ("single", "multi")
+"""Single-hop and multi-hop question sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """A weighted mean of cells. ``weights`` sum to 1 and name the cells."""
+
+    name: str
+    weights: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if abs(fsum(self.weights.values()) - 1) > 1e-9:
+            raise ValueError(f"weights of {self.name} sum to {fsum(self.weights.values())}, not 1")
+
+    def of(self, cells: Mapping[str, float]) -> float:
+        """The average of the named cells. Raises KeyError where one is missing."""
+        return fsum(weight * cells[name] for name, weight in self.weights.items())
+
+
+def average(name: str, kinds: Mapping[str, str]) -> Average:
+    """The average ``name`` (``macro`` or ``macro_groups``) over data sets and their kinds.
+
+    Raises ValueError for no data set, another name, or ``macro_groups`` with a kind missing.
+    """
+    if not kinds:
+        raise ValueError("an average of no data set")
+    if name == "macro":
+        return Average(name, dict.fromkeys(kinds, 1 / len(kinds)))
+    if name != "macro_groups":
+        raise ValueError(f"average {name!r} is neither macro nor macro_groups")
+    sizes = Counter(kinds.values())
+    if set(sizes) != set(KINDS):
+        raise ValueError(f"macro_groups needs single and multi sets, not only {sorted(sizes)}")
+    return Average(name, {dataset: 1 / (2 * sizes[kind]) for dataset, kind in kinds.items()})
+
+
+def kind_average(kind: str, kinds: Mapping[str, str]) -> Average:
+    """The mean over the sets of one kind. Raises ValueError when there is none."""
+    members = {dataset: kind for dataset, of_kind in kinds.items() if of_kind == kind}
+    return Average(kind, average("macro", members).weights)

@@ -1,0 +1,202 @@
+"""Paired bootstrap intervals for the difference of two systems on the same questions.
+
+The unit that is resampled is the question: with several seeds a question carries the answers of all
+its seeds with it, because they are not independent. Only how often each *distinct* difference
+occurs matters for a mean, so a draw is a multinomial over distinct rows: exact, quick for tens of
+thousands of questions, and independent of the order of the rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import factorial, prod
+from statistics import NormalDist
+
+import numpy as np
+from numpy.random import PCG64, Generator
+from numpy.typing import NDArray
+
+_CHUNK = 512
+"""Draws made at once: bounds memory, does not change the stream of random numbers."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A difference (left minus right), its percentile interval and its standard error."""
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    standard_error: float
+
+    @property
+    def verdict(self) -> str:
+        """``above 0``, ``below 0`` or ``spans 0``; a bound that is 0 spans it."""
+        if self.low > 0:
+            return "above 0"
+        return "below 0" if self.high < 0 else "spans 0"
+
+
+def paired_interval(
+    left: Floats,
+    right: Floats,
+    *,
+    level: float = 0.95,
+    draws: int,
+    seed: int,
+    strata: NDArray[np.str_] | None = None,
+    weights: Mapping[str, float] | None = None,
+    resample_seeds: bool = False,
+) -> Interval:
+    """Interval of mean(left) - mean(right); row i of both is the same question.
+
+    ``left``, ``right``: shape (questions,) or (questions, seeds), column j the same seed.
+    ``strata``: the data set of each question; draws then stay inside each set, and the statistic is
+    the average of set means with ``weights`` (default: equal, which is macro), the number a table
+    prints. ``resample_seeds`` also draws seeds: the interval then covers another training, too.
+    Raises ValueError for shapes that do not pair, no question, or strata without weight.
+    """
+    difference = _paired(left, right)
+    rng = Generator(PCG64(seed))
+    parts = _strata(difference, strata, weights)
+    drawn = [
+        sum(
+            weight * _sums(_seed_mean(rows, picked), count, rng)[:, 0] / len(rows)
+            for weight, rows in parts
+        )
+        for picked, count in _seed_picks(difference.shape[1], draws, rng, resample_seeds)
+    ]
+    every = range(difference.shape[1])
+    estimate = sum(
+        weight * _total(_seed_mean(rows, every))[0] / len(rows) for weight, rows in parts
+    )
+    return _interval(float(estimate), np.concatenate(drawn), level)
+
+
+def ratio_interval(
+    left: tuple[Floats, Floats],
+    right: tuple[Floats, Floats],
+    *,
+    level: float = 0.95,
+    draws: int,
+    seed: int,
+    resample_seeds: bool = False,
+) -> Interval:
+    """Interval of ``sum(hits) / sum(calls)`` of left minus that of right, questions as clusters.
+
+    Each side is (hits, calls), both of shape (questions,) or (questions, seeds): Hit@k given I_ans
+    has as many calls per question as the agent happened to make, so it is a ratio, not a mean.
+    Draws without a call on one side are left out. Raises ValueError if a side has no call at all.
+    """
+    sides = [_table(part) for part in (*left, *right)]
+    if len({part.shape for part in sides}) != 1:
+        raise ValueError(f"sides do not pair: {[part.shape for part in sides]}")
+    if not sides[1].sum() or not sides[3].sum():
+        raise ValueError("a side has no call with an answer among its candidates")
+    rng = Generator(PCG64(seed))
+    drawn = [
+        _ratio_difference(_sums(_seed_sums(sides, picked), count, rng))
+        for picked, count in _seed_picks(sides[0].shape[1], draws, rng, resample_seeds)
+    ]
+    total = _total(_seed_sums(sides, range(sides[0].shape[1])))[np.newaxis, :]
+    values = np.concatenate(drawn)
+    return _interval(float(_ratio_difference(total)[0]), values[np.isfinite(values)], level)
+
+
+def minimal_detectable_effect(standard_error: float, *, level: float, power: float) -> float:
+    """The smallest true difference that an interval of ``level`` clears 0 for with ``power``.
+
+    Normal approximation: (z of (1 + level) / 2 + z of power) standard errors of the difference.
+    """
+    normal = NormalDist()
+    return (normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)) * standard_error
+
+
+def _table(values: Floats) -> Floats:
+    """(questions, seeds) of either shape. Raises ValueError for another one, or no question."""
+    table = np.asarray(values, dtype=np.float64)
+    table = table[:, np.newaxis] if table.ndim == 1 else table
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"shape {np.shape(values)} is not questions, or questions x seeds")
+    return table
+
+
+def _paired(left: Floats, right: Floats) -> Floats:
+    a, b = _table(left), _table(right)
+    if a.shape != b.shape:
+        raise ValueError(f"left {a.shape} and right {b.shape} do not pair")
+    return a - b
+
+
+def _strata(
+    difference: Floats, strata: NDArray[np.str_] | None, weights: Mapping[str, float] | None
+) -> list[tuple[float, Floats]]:
+    """Weight and rows of each stratum, in the order of its name."""
+    if strata is None:
+        return [(1.0, difference)]
+    if len(strata) != len(difference):
+        raise ValueError(f"{len(strata)} strata for {len(difference)} questions")
+    names = sorted({str(name) for name in strata})
+    weights = dict.fromkeys(names, 1 / len(names)) if weights is None else weights
+    if set(weights) != set(names):
+        raise ValueError(f"weights for {sorted(weights)}, strata {names}")
+    return [(weights[name], difference[np.asarray(strata) == name]) for name in names]
+
+
+def _seed_picks(
+    seeds: int, draws: int, rng: Generator, resample: bool
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Seeds taken together in a draw, and for how many of the draws.
+
+    Resampling picks ``seeds`` of them with replacement; equal picks share their draws.
+    """
+    if not resample or seeds == 1:
+        yield tuple(range(seeds)), draws
+        return
+    picks = list(combinations_with_replacement(range(seeds), seeds))
+    ways = [factorial(seeds) / prod(factorial(n) for n in Counter(pick).values()) for pick in picks]
+    counts = rng.multinomial(draws, np.array(ways) / seeds**seeds)
+    yield from ((pick, int(count)) for pick, count in zip(picks, counts, strict=True) if count)
+
+
+def _seed_mean(rows: Floats, picked: tuple[int, ...] | range) -> Floats:
+    mean: Floats = rows[:, list(picked)].mean(axis=1, keepdims=True)
+    return mean
+
+
+def _seed_sums(sides: list[Floats], picked: tuple[int, ...] | range) -> Floats:
+    return np.column_stack([side[:, list(picked)].sum(axis=1) for side in sides])
+
+
+def _sums(rows: Floats, draws: int, rng: Generator) -> Floats:
+    """Column sums of ``draws`` resamples of the rows; shape (draws, columns)."""
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    sums = np.empty((draws, rows.shape[1]))
+    for start in range(0, draws, _CHUNK):
+        size = min(_CHUNK, draws - start)
+        drawn = rng.multinomial(len(rows), counts / len(rows), size=size)
+        sums[start : start + size] = drawn @ distinct
+    return sums
+
+
+def _total(rows: Floats) -> Floats:
+    """Column sums of the rows themselves, in an order that does not depend on theirs."""
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    total: Floats = counts @ distinct
+    return total
+
+
+def _ratio_difference(sums: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        difference: Floats = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
+    return difference
+
+
+def _interval(estimate: float, drawn: Floats, level: float) -> Interval:
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    error = float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
+    return Interval(estimate, float(low), float(high), level, error)
