@@ -2,21 +2,22 @@
 
 A parser returns a value or the reason why there is none. It never repairs, never raises, and sees
 only what the policy itself wrote, so tags inside passages or prompts cannot change its verdict.
+Every parser reads its text once: hostile output costs no more than its length.
 """
 
 import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 
-_BLOCK = re.compile(r"</?(?:reason|tool_call|answer|rerank)>")
-_TURN = re.compile(
-    r"\s*<reason>(?P<reason>.*?)</reason>\s*"
-    r"(?:<tool_call>(?P<call>.*?)</tool_call>|<answer>(?P<answer>.*?)</answer>)\s*",
-    re.DOTALL,
+TAGS = (
+    *("<reason>", "</reason>", "<tool_call>", "</tool_call>"),
+    *("<answer>", "</answer>", "<rerank>", "</rerank>"),
 )
-_RANKING = re.compile(
-    r"\s*<reason>(?P<reason>.*?)</reason>\s*<rerank>(?P<ranking>.*?)</rerank>\s*", re.DOTALL
-)
+MAX_CALL_CHARS = 4096
+"""A longer tool call is malformed before it is read as JSON (not in paper)."""
+
+_TAG = re.compile(r"</?(?:reason|tool_call|answer|rerank)>")
 _QUERY_VALUE = re.compile(r'"query"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _RANKED_ID = re.compile(r"\s*\[([1-9][0-9]{0,5})\]\s*", re.ASCII)
 
@@ -50,30 +51,78 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Why the text is not of the grammar; one of a small set of names, so that they can be counted."""
+    """Why the text is not of the grammar; one of a few names, so that they can be counted."""
 
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """A text of exactly ``<reason>…</reason><NAME>…</NAME>``: where each content stands."""
+
+    name: str
+    reason_at: CharSpan
+    action_at: CharSpan
+
+
 def parse_turn(text: str) -> Search | Answer | Malformed:
     """The action of one agent turn, or why it is none."""
-    match = _TURN.fullmatch(text)
-    if match is None or len(_BLOCK.findall(text)) != 4:
-        return Malformed("blocks")
-    if not match["reason"].strip():
-        return Malformed("blank_reason")
-    if match["answer"] is not None:
-        if not match["answer"].strip():
+    blocks = _two_blocks(text, ("tool_call", "answer"))
+    if isinstance(blocks, Malformed):
+        return blocks
+    content = text[slice(*blocks.action_at)]
+    if blocks.name == "answer":
+        answer = content.strip()
+        if not answer:
             return Malformed("blank_answer")
-        return Answer(match["answer"].strip(), match.span("reason"), match.span("answer"))
-    query = _query_of(match["call"])
+        return Answer(answer, blocks.reason_at, blocks.action_at)
+    query = _query_of(content)
     if isinstance(query, Malformed):
         return query
-    return Search(query, match.span("reason"), _query_span(text, match.start("call")))
+    return Search(query, blocks.reason_at, _query_span(text, blocks.action_at))
+
+
+def parse_ranking(text: str, *, candidates: int, wanted: int) -> Ranking | Malformed:
+    """Exactly ``wanted`` distinct ids between 1 and ``candidates``, separated by ``>``."""
+    blocks = _two_blocks(text, ("rerank",))
+    if isinstance(blocks, Malformed):
+        return blocks
+    parts = text[slice(*blocks.action_at)].split(">")
+    matches = [_RANKED_ID.fullmatch(part) for part in parts]
+    ids = [int(match[1]) for match in matches if match is not None]
+    if len(ids) != len(parts):
+        return Malformed("ids")
+    if len(ids) != wanted:
+        return Malformed("id_count")
+    if len(set(ids)) != len(ids):
+        return Malformed("id_twice")
+    if max(ids) > candidates:
+        return Malformed("id_range")
+    return Ranking(tuple(number - 1 for number in ids))
+
+
+def _two_blocks(text: str, actions: tuple[str, ...]) -> _Blocks | Malformed:
+    """The two blocks of a turn. A fifth tag anywhere, even inside a reason, is a fault: which of
+    two actions a text means is never guessed."""
+    tags = list(islice(_TAG.finditer(text), 5))
+    name = tags[2][0][1:-1] if len(tags) == 4 else ""
+    wanted = ["<reason>", "</reason>", f"<{name}>", f"</{name}>"]
+    if name not in actions or [tag[0] for tag in tags] != wanted:
+        return Malformed("blocks")
+    opening, closing, action, end = tags
+    between = text[: opening.start()], text[closing.end() : action.start()], text[end.end() :]
+    if any(piece.strip() for piece in between):
+        return Malformed("text_outside")
+    reason_at = opening.end(), closing.start()
+    if not text[slice(*reason_at)].strip():
+        return Malformed("blank_reason")
+    return _Blocks(name, reason_at, (action.end(), end.start()))
 
 
 def _query_of(call: str) -> str | Malformed:
     """The query of a ``search`` call in JSON, or why the call is malformed."""
+    if len(call) > MAX_CALL_CHARS:
+        return Malformed("call_length")
     try:
         value = json.loads(call, object_pairs_hook=_object)
     except (ValueError, RecursionError):
@@ -100,29 +149,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _query_span(text: str, call_start: int) -> CharSpan:
+def _query_span(text: str, call_at: CharSpan) -> CharSpan:
     """Characters of the query's JSON string; the empty span at the call if its key is escaped."""
-    key = _QUERY_VALUE.search(text, call_start)
-    if key is None:
-        return call_start, call_start
-    return key.span(1)
-
-
-def parse_ranking(text: str, *, candidates: int, wanted: int) -> Ranking | Malformed:
-    """Exactly ``wanted`` distinct ids between 1 and ``candidates``, separated by ``>``."""
-    match = _RANKING.fullmatch(text)
-    if match is None or len(_BLOCK.findall(text)) != 4:
-        return Malformed("blocks")
-    if not match["reason"].strip():
-        return Malformed("blank_reason")
-    parts = [_RANKED_ID.fullmatch(part) for part in match["ranking"].split(">")]
-    ids = [int(part[1]) for part in parts if part is not None]
-    if len(ids) != len(parts):
-        return Malformed("ids")
-    if len(ids) != wanted:
-        return Malformed("id_count")
-    if len(set(ids)) != len(ids):
-        return Malformed("id_twice")
-    if max(ids) > candidates:
-        return Malformed("id_range")
-    return Ranking(tuple(number - 1 for number in ids))
+    value = _QUERY_VALUE.search(text, *call_at)
+    return value.span(1) if value else (call_at[0], call_at[0])
