@@ -9,12 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from cosearch.core.formats import Ranking, parse_ranking
-from cosearch.core.prompts import document_segments, fill_template, fit_documents
-from cosearch.core.protocols import Codec, Generate, Retrieve
+from cosearch.core.formats import Malformed, Ranking, parse_ranking
+from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents
+from cosearch.core.protocols import Codec, Generate, Retrieve, Segment
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
-from cosearch.core.types import Candidate, Question, RankerOutput, Sampling, SearchCall
+from cosearch.core.transcript import sampled_body
+from cosearch.core.types import (
+    Candidate,
+    Generation,
+    Passage,
+    Question,
+    RankerOutput,
+    Sampling,
+    SearchCall,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,10 @@ class PendingSearch:
     candidates: tuple[Candidate, ...] = ()
     ranking: tuple[int, ...] = ()
     output: RankerOutput | None = None
+
+    def passages(self) -> list[Passage]:
+        """D_K in the order shown."""
+        return [self.candidates[position].passage for position in self.ranking]
 
     def done(self, dropped_documents: int) -> SearchCall:
         """The record of the finished search."""
@@ -43,6 +56,13 @@ class Stage(Protocol):
         """``search`` with this stage's result added."""
 
 
+async def run_stages(search: PendingSearch, stages: Sequence[Stage]) -> PendingSearch:
+    """``search`` after all ``stages``, in order."""
+    for stage in stages:
+        search = await stage(search)
+    return search
+
+
 @dataclass(frozen=True, slots=True)
 class RetrieverStage:
     """D_N from the fixed retriever; duplicate passages are kept once, at their best place."""
@@ -51,9 +71,12 @@ class RetrieverStage:
     top_k: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
+        """Add D_N, ranked as it was retrieved."""
         found = await Retrieve(search.query, self.top_n)
-        unique = {c.passage.id: c for c in reversed(found)}
-        candidates = tuple(c for c in found if unique[c.passage.id] is c)
+        unique: dict[str, Candidate] = {}
+        for candidate in found[: self.top_n]:
+            unique.setdefault(candidate.passage.id, candidate)
+        candidates = tuple(unique.values())
         ranking = tuple(range(min(self.top_k, len(candidates))))
         return replace(search, candidates=candidates, ranking=ranking)
 
@@ -67,6 +90,7 @@ class OracleStage:
     relevance: RelevanceRule
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
+        """Rank with the golds in hand."""
         labels = self.relevance.label(search.question, search.candidates)
         order = sorted(range(len(labels)), key=lambda position: not labels[position])
         return replace(search, ranking=tuple(order[: self.top_k]))
@@ -88,6 +112,7 @@ class RankerStage:
     max_prompt_tokens: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
+        """Rank with the policy; without candidates there is nothing to ask it."""
         if not search.candidates:
             return search
         prompt_ids, dropped = self.prompt(search.question.text, search.query, search.candidates)
@@ -95,18 +120,19 @@ class RankerStage:
             "ranker", tuple(prompt_ids), self.sampling, derive(search.seed, "ranker", search.turn)
         )
         shown = len(search.candidates) - dropped
-        text = self.codec.decode(
-            [token for token in generation.ids if token not in self.codec.eos_ids]
-        )
-        wanted = min(self.top_k, shown)
-        parsed = parse_ranking(text, candidates=shown, wanted=wanted)
-        well_formed = isinstance(parsed, Ranking)
-        fault = None if well_formed else parsed.reason
+        text, parsed = self.read(generation, shown)
+        if isinstance(parsed, Ranking):
+            output = RankerOutput(tuple(prompt_ids), generation, text, None, dropped)
+            return replace(search, ranking=parsed.positions, output=output)
+        output = RankerOutput(tuple(prompt_ids), generation, text, parsed.reason, dropped)
+        return replace(search, output=output)
+
+    def read(self, generation: Generation, shown: int) -> tuple[str, Ranking | Malformed]:
+        """The text of a generation and its meaning; one cut by the length limit has none."""
+        text = self.codec.decode(sampled_body(generation, self.codec))
         if not generation.stopped:
-            fault = "length"
-        output = RankerOutput(tuple(prompt_ids), generation, text, fault, dropped)
-        ranking = parsed.positions if well_formed and fault is None else search.ranking
-        return replace(search, ranking=ranking, output=output)
+            return text, Malformed("length")
+        return text, parse_ranking(text, candidates=shown, wanted=min(self.top_k, shown))
 
     def prompt(
         self, question: str, query: str, candidates: Sequence[Candidate]
@@ -118,22 +144,21 @@ class RankerStage:
         documents = document_segments(
             self.document, [c.passage for c in candidates], max_chars=self.max_document_chars
         )
-        room = self.max_prompt_tokens - len(self._render(question, query, documents[:0]))
-        _, dropped = fit_documents(self.codec, documents, max_tokens=room)
-        kept = documents[: len(documents) - dropped]
-        if not kept:
+
+        def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
+            fills: dict[str, Fill] = {
+                "question": question,
+                "query": query,
+                "candidates": [segment for document in kept for segment in document],
+                "n": len(kept),
+                "k": min(self.top_k, len(kept)),
+            }
+            return self.codec.chat(fill_template(self.templates, "ranker", fills))
+
+        fitted = fit_documents(render, documents, max_tokens=self.max_prompt_tokens)
+        if fitted is None or fitted[1] == len(documents):
             raise ValueError(
                 f"ranker.max_prompt_tokens={self.max_prompt_tokens} leaves no room for a candidate"
                 f" of query {query!r}: raise it or lower ranker.max_document_chars"
             )
-        return self._render(question, query, kept), dropped
-
-    def _render(self, question: str, query: str, documents: Sequence[tuple]) -> list[int]:
-        fills = {
-            "question": question,
-            "query": query,
-            "candidates": [segment for document in documents for segment in document],
-            "n": len(documents),
-            "k": min(self.top_k, len(documents)),
-        }
-        return self.codec.chat(fill_template(self.templates, "ranker", fills))
+        return fitted

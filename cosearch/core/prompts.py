@@ -1,15 +1,17 @@
 """Prompts as data: a template file becomes chat messages made of trusted and untrusted segments.
 
 A template holds one block per message, opened by a line ``### ROLE``. Text of the template is
-trusted; whatever fills a ``{field}`` is data, unless it is given as segments.
+trusted; a string that fills a ``{field}`` is data. Numbers are ours, and segments say for
+themselves what they are.
 """
 
 import string
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from cosearch.core.protocols import Codec, Message, Segment
+from cosearch.core.protocols import Message, Segment
 from cosearch.core.types import Passage
 
 Fill = str | int | Sequence[Segment]
@@ -17,7 +19,10 @@ Fill = str | int | Sequence[Segment]
 
 @cache
 def load_template(set_name: str, name: str) -> tuple[tuple[str, str], ...]:
-    """(role, text) blocks of ``templates/SET/NAME.txt``. Raises ValueError naming a missing file."""
+    """(role, text) blocks of ``templates/SET/NAME.txt``.
+
+    Raises ValueError for a missing file and for text before the first ``### ROLE``.
+    """
     path = files("cosearch.core") / "templates" / set_name / f"{name}.txt"
     if not path.is_file():
         raise ValueError(f"no prompt template {name!r} in template set {set_name!r} ({path})")
@@ -25,6 +30,8 @@ def load_template(set_name: str, name: str) -> tuple[tuple[str, str], ...]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("### "):
             blocks.append((line[4:].strip(), []))
+        elif not blocks:
+            raise ValueError(f"{path} does not start with a line '### ROLE'")
         else:
             blocks[-1][1].append(line)
     return tuple((role, "\n".join(lines).strip("\n")) for role, lines in blocks)
@@ -39,7 +46,7 @@ def fill_text(text: str, fills: Mapping[str, Fill]) -> tuple[Segment, ...]:
         if field is not None:
             value = fills[field]
             if isinstance(value, str | int):
-                segments.append(Segment(str(value), trusted=False))
+                segments.append(Segment(str(value), trusted=isinstance(value, int)))
             else:
                 segments.extend(value)
     return tuple(segments)
@@ -69,14 +76,21 @@ def document_segments(
 
 
 def fit_documents(
-    codec: Codec, documents: Sequence[tuple[Segment, ...]], *, max_tokens: int
-) -> tuple[list[Segment], int]:
-    """As many whole documents from the front as fit into ``max_tokens``, and how many were left out."""
-    kept: list[Segment] = []
-    used = 0
-    for position, document in enumerate(documents):
-        used += len(codec.encode(document))
-        if used > max_tokens:
-            return kept, len(documents) - position
-        kept.extend(document)
-    return kept, 0
+    render: Callable[[Sequence[tuple[Segment, ...]]], list[int]],
+    documents: Sequence[tuple[Segment, ...]],
+    *,
+    max_tokens: int,
+) -> tuple[list[int], int] | None:
+    """Ids of as many whole documents from the front as fit, and how many were left out.
+
+    ``render`` gives the ids of some documents with everything around them, and never fewer for
+    more documents. None when not even the ids around no document fit.
+    """
+    everything = render(documents)
+    if len(everything) <= max_tokens:
+        return everything, 0
+    counts = range(len(documents))
+    fitting = bisect_right(counts, max_tokens, key=lambda count: len(render(documents[:count])))
+    if fitting == 0:
+        return None
+    return render(documents[: fitting - 1]), len(documents) - (fitting - 1)

@@ -1,15 +1,9 @@
-"""One trajectory as one coroutine: reason, search, read, ..., answer (Eq. 1, Algorithm 1).
+"""One trajectory as one coroutine: reason, search, read, ..., answer (Eq. 1, Algorithm 1)."""
 
-Ids sampled in a turn are the ids trained on. The next prompt is those ids plus the observation's,
-so the prompt of turn t is always a prefix of the prompt of turn t+1.
-"""
-
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from cosearch.core.formats import Answer, CharSpan, Malformed, Search, parse_turn
-from cosearch.core.observe import PendingSearch, Stage
+from cosearch.core.observe import PendingSearch, Stage, run_stages
 from cosearch.core.prompts import (
     document_segments,
     fill_template,
@@ -19,16 +13,8 @@ from cosearch.core.prompts import (
 )
 from cosearch.core.protocols import Codec, Generate, Segment
 from cosearch.core.seeds import derive
-from cosearch.core.types import (
-    Generation,
-    Question,
-    Sampling,
-    SearchCall,
-    Span,
-    SpanKind,
-    Terminal,
-    Trajectory,
-)
+from cosearch.core.transcript import Ending, Transcript
+from cosearch.core.types import Generation, Question, Sampling, SpanKind, Terminal, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,144 +33,91 @@ class AgentRules:
     max_observation_tokens: int
 
 
-@dataclass(slots=True)
-class _Context:
-    """The growing context of one trajectory, the only mutable thing here."""
-
-    ids: list[int]
-    loss_mask: list[int]
-    logprobs: list[float]
-    spans: list[Span] = field(default_factory=list)
-    turns: list[str] = field(default_factory=list)
-    calls: list[SearchCall] = field(default_factory=list)
-
-    def append(self, ids: Sequence[int], logprobs: Sequence[float], *, sampled: bool) -> None:
-        self.ids.extend(ids)
-        self.loss_mask.extend([int(sampled)] * len(ids))
-        self.logprobs.extend(logprobs)
-
-
 async def roll_out(
     question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
 ) -> Trajectory:
-    """Sample one trajectory of ``question``. ``seed`` and ``sample`` fix every draw in it."""
-    codec = rules.codec
-    prompt = codec.chat(fill_template(rules.templates, "agent", {"question": question.text}))
+    """Sample one trajectory of ``question``. ``seed`` and ``sample`` fix every draw in it.
+
+    Raises ValueError when the question's prompt exceeds ``max_prompt_tokens``.
+    """
+    own_seed = derive(seed, question.dataset, question.id, sample)
+    transcript = Transcript(rules.codec)
+    transcript.append_given(SpanKind.PROMPT, 0, agent_prompt(question, rules))
+    limit = len(transcript.ids) + rules.max_response_tokens
+    ending = Ending(Terminal.TOKEN_BUDGET)
+    while (room := limit - len(transcript.ids)) > 0:
+        turn = len(transcript.turns)
+        generation = await generate_turn(transcript, rules, room, own_seed)
+        action = transcript.append_turn(generation)
+        if isinstance(action, Ending):
+            ending = action
+            break
+        if len(transcript.calls) == rules.max_searches:
+            ending = Ending(Terminal.SEARCH_BUDGET)
+            break
+        search = await run_stages(PendingSearch(question, action.query, turn, own_seed), stages)
+        observation, dropped = render_observation(
+            search, rules, room=limit - len(transcript.ids), after_eos=_ended(generation, rules)
+        )
+        transcript.append_given(SpanKind.OBSERVATION, turn, observation)
+        transcript.calls.append(search.done(dropped))
+        if not observation:
+            break
+    return transcript.finish(question, sample, rules.sampling, ending)
+
+
+def agent_prompt(question: Question, rules: AgentRules) -> list[int]:
+    """Ids of the first prompt. Raises ValueError when they exceed the budget."""
+    prompt = rules.codec.chat(fill_template(rules.templates, "agent", {"question": question.text}))
+    check_prompt(prompt, question, rules)
+    return prompt
+
+
+def check_prompt(prompt: Sequence[int], question: Question, rules: AgentRules) -> None:
+    """Raises ValueError when ``prompt`` exceeds ``max_prompt_tokens``: prompts are never cut."""
     if len(prompt) > rules.max_prompt_tokens:
         raise ValueError(
             f"question {question.id} of {question.dataset} needs a prompt of {len(prompt)} tokens,"
             f" agent.max_prompt_tokens is {rules.max_prompt_tokens}"
         )
-    context = _Context(list(prompt), [0] * len(prompt), [0.0] * len(prompt))
-    context.spans.append(Span(SpanKind.PROMPT, 0, 0, len(prompt)))
-    limit = len(prompt) + rules.max_response_tokens
-    weights = 0
-
-    def finish(terminal: Terminal, answer: str | None = None, fault: str | None = None):
-        return Trajectory(
-            question,
-            sample,
-            tuple(context.ids),
-            tuple(context.loss_mask),
-            tuple(context.logprobs),
-            tuple(context.spans),
-            tuple(context.turns),
-            tuple(context.calls),
-            answer,
-            terminal,
-            fault,
-            rules.sampling,
-            weights,
-        )
-
-    while True:
-        turn = len(context.turns)
-        room = min(rules.sampling.max_tokens, limit - len(context.ids))
-        if room <= 0:
-            return finish(Terminal.TOKEN_BUDGET)
-        generation = await Generate(
-            "agent",
-            tuple(context.ids),
-            replace(rules.sampling, max_tokens=room),
-            derive(seed, question.dataset, question.id, sample, "agent", turn),
-        )
-        weights = generation.weights
-        action = _append_turn(context, codec, generation, turn)
-        if not generation.stopped:
-            return finish(Terminal.TOKEN_BUDGET)
-        match action:
-            case Malformed(reason):
-                return finish(Terminal.MALFORMED, fault=reason)
-            case Answer(text):
-                return finish(Terminal.ANSWERED, answer=text)
-            case Search(query):
-                if len(context.calls) == rules.max_searches:
-                    return finish(Terminal.SEARCH_BUDGET)
-                search = PendingSearch(
-                    question, query, turn, derive(seed, question.dataset, question.id, sample)
-                )
-                for stage in stages:
-                    search = await stage(search)
-                _append_observation(context, rules, search, generation, limit)
 
 
-def _append_turn(
-    context: _Context, codec: Codec, generation: Generation, turn: int
-) -> Search | Answer | Malformed:
-    """Append what the policy sampled, with typed spans, and return the action it means."""
-    start = len(context.ids)
-    context.append(generation.ids, generation.logprobs, sampled=True)
-    body = [token for token in generation.ids if token not in codec.eos_ids]
-    text = codec.decode(body)
-    context.turns.append(text)
-    action = parse_turn(text)
-    match action:
-        case Search():
-            blocks = [(SpanKind.REASON, action.reason_at), (SpanKind.QUERY, action.query_at)]
-        case Answer():
-            blocks = [(SpanKind.REASON, action.reason_at), (SpanKind.ANSWER, action.answer_at)]
-        case Malformed():
-            blocks = []
-    cursor = start
-    for kind, chars in blocks:
-        first, last = (start + edge for edge in _token_span(codec, body, chars))
-        _add_span(context, SpanKind.TAG, turn, cursor, first)
-        _add_span(context, kind, turn, first, last)
-        cursor = last
-    _add_span(context, SpanKind.TAG, turn, cursor, len(context.ids))
-    return action
+def generate_turn(transcript: Transcript, rules: AgentRules, room: int, own_seed: int) -> Generate:
+    """The request for the next turn: all ids so far, within what is left of the budget."""
+    return Generate(
+        "agent",
+        tuple(transcript.ids),
+        replace(rules.sampling, max_tokens=min(rules.sampling.max_tokens, room)),
+        derive(own_seed, "agent", len(transcript.turns)),
+    )
 
 
-def _token_span(codec: Codec, ids: Sequence[int], chars: CharSpan) -> tuple[int, int]:
-    """The tokens that write characters ``chars``; one across an edge counts to what follows it."""
+def render_observation(
+    search: PendingSearch, rules: AgentRules, *, room: int, after_eos: bool
+) -> tuple[list[int], int]:
+    """Ids of D_K as the next user message, and how many whole documents were dropped to fit.
 
-    def whole_before(char: int) -> int:
-        return bisect_right(range(1, len(ids) + 1), char, key=lambda n: len(codec.decode(ids[:n])))
-
-    return whole_before(chars[0]), whole_before(chars[1])
-
-
-def _add_span(context: _Context, kind: SpanKind, turn: int, start: int, end: int) -> None:
-    if end > start:
-        context.spans.append(Span(kind, turn, start, end))
-
-
-def _append_observation(
-    context: _Context, rules: AgentRules, search: PendingSearch, last: Generation, limit: int
-) -> None:
-    """Append D_K as the next user message; whole documents are dropped from the tail to fit."""
-    passages = [search.candidates[position].passage for position in search.ranking]
-    documents = document_segments(rules.document, passages, max_chars=rules.max_document_chars)
-    after_eos = bool(last.ids) and last.ids[-1] in rules.codec.eos_ids
+    No ids when not even an empty message fits into ``room``: delimiters are never cut. Raises
+    ValueError when it does not fit into ``max_observation_tokens``.
+    """
+    documents = document_segments(
+        rules.document, search.passages(), max_chars=rules.max_document_chars
+    )
     ((_, template),) = load_template(rules.templates, "observation")
 
-    def render(kept: Sequence[Segment]) -> list[int]:
-        return rules.codec.reply(fill_text(template, {"documents": kept}), after_eos=after_eos)
+    def render(kept: Sequence[Sequence[Segment]]) -> list[int]:
+        shown = [segment for document in kept for segment in document]
+        return rules.codec.reply(fill_text(template, {"documents": shown}), after_eos=after_eos)
 
-    room = min(rules.max_observation_tokens, limit - len(context.ids)) - len(render([]))
-    kept, dropped = fit_documents(rules.codec, documents, max_tokens=room)
-    ids = render(kept)
-    start = len(context.ids)
-    context.append(ids, [0.0] * len(ids), sampled=False)
-    context.spans.append(Span(SpanKind.OBSERVATION, search.turn, start, len(context.ids)))
-    context.calls.append(search.done(dropped))
+    if len(render([])) > rules.max_observation_tokens:
+        raise ValueError(
+            f"agent.max_observation_tokens={rules.max_observation_tokens} does not even hold the"
+            f" frame of an observation, {len(render([]))} tokens"
+        )
+    fitted = fit_documents(render, documents, max_tokens=min(rules.max_observation_tokens, room))
+    return fitted or ([], len(documents))
+
+
+def _ended(generation: Generation, rules: AgentRules) -> bool:
+    """Whether the policy sampled its own end token."""
+    return generation.ids[-1:] != () and generation.ids[-1] in rules.codec.eos_ids

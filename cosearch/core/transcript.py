@@ -1,0 +1,135 @@
+"""The growing context of one trajectory: token ids, what was sampled, and typed spans over it.
+
+Ids sampled in a turn are the ids trained on; text is never decoded and tokenised again. Whatever
+follows is appended, so the prompt of turn t is a prefix of the prompt of turn t+1.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cosearch.core.formats import Answer, CharSpan, Malformed, Search, parse_turn
+from cosearch.core.protocols import Codec
+from cosearch.core.types import (
+    Generation,
+    Question,
+    Sampling,
+    SearchCall,
+    Span,
+    SpanKind,
+    Terminal,
+    Trajectory,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a trajectory stops here, with the answer or the grammar's fault where there is one."""
+
+    terminal: Terminal
+    answer: str | None = None
+    fault: str | None = None
+
+
+def sampled_body(generation: Generation, codec: Codec) -> tuple[int, ...]:
+    """The sampled ids without the stop token at their end."""
+    ends = bool(generation.ids) and generation.ids[-1] in codec.eos_ids
+    return generation.ids[:-1] if ends else generation.ids
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Columns of equal length and spans that partition them: the core's only mutable record."""
+
+    codec: Codec
+    ids: list[int] = field(default_factory=list)
+    loss_mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    turns: list[str] = field(default_factory=list)
+    calls: list[SearchCall] = field(default_factory=list)
+    weights: int = 0
+    """Updates behind the sampler of the latest turn."""
+
+    def append_given(self, kind: SpanKind, turn: int, ids: Sequence[int]) -> None:
+        """Append tokens the policy did not sample: a prompt or an observation."""
+        start = len(self.ids)
+        self._extend(ids, [0.0] * len(ids), mask=0)
+        self._mark(kind, turn, start, len(self.ids))
+
+    def append_turn(self, generation: Generation) -> Search | Ending:
+        """Append what the policy sampled, with typed spans, and return what it leads to.
+
+        A turn cut by the length limit ends the trajectory whatever its text would mean.
+        """
+        start, turn = len(self.ids), len(self.turns)
+        self._extend(generation.ids, generation.logprobs, mask=1)
+        self.weights = generation.weights
+        body = sampled_body(generation, self.codec)
+        text = self.codec.decode(body)
+        self.turns.append(text)
+        action = parse_turn(text)
+        cursor = start
+        for kind, chars in _contents(action):
+            first, last = (start + edge for edge in _token_span(self.codec, body, chars))
+            self._mark(SpanKind.TAG, turn, cursor, first)
+            self._mark(kind, turn, first, last)
+            cursor = last
+        self._mark(SpanKind.TAG, turn, cursor, len(self.ids))
+        return _outcome(action) if generation.stopped else Ending(Terminal.TOKEN_BUDGET)
+
+    def finish(
+        self, question: Question, sample: int, sampling: Sampling, ending: Ending
+    ) -> Trajectory:
+        """The frozen record of the trajectory."""
+        return Trajectory(
+            question=question,
+            sample=sample,
+            ids=tuple(self.ids),
+            loss_mask=tuple(self.loss_mask),
+            logprobs=tuple(self.logprobs),
+            spans=tuple(self.spans),
+            turns=tuple(self.turns),
+            calls=tuple(self.calls),
+            answer=ending.answer,
+            terminal=ending.terminal,
+            fault=ending.fault,
+            sampling=sampling,
+            weights=self.weights,
+        )
+
+    def _extend(self, ids: Sequence[int], logprobs: Sequence[float], *, mask: int) -> None:
+        self.ids.extend(ids)
+        self.loss_mask.extend([mask] * len(ids))
+        self.logprobs.extend(logprobs)
+
+    def _mark(self, kind: SpanKind, turn: int, start: int, end: int) -> None:
+        if end > start:
+            self.spans.append(Span(kind, turn, start, end))
+
+
+def _outcome(action: Search | Answer | Malformed) -> Search | Ending:
+    """Where a whole turn leads: on to a search, or to an end."""
+    if isinstance(action, Search):
+        return action
+    if isinstance(action, Answer):
+        return Ending(Terminal.ANSWERED, answer=action.text)
+    return Ending(Terminal.MALFORMED, fault=action.reason)
+
+
+def _contents(action: Search | Answer | Malformed) -> list[tuple[SpanKind, CharSpan]]:
+    """What the blocks of a turn hold, in order; a malformed turn holds nothing that counts."""
+    if isinstance(action, Search):
+        return [(SpanKind.REASON, action.reason_at), (SpanKind.QUERY, action.query_at)]
+    if isinstance(action, Answer):
+        return [(SpanKind.REASON, action.reason_at), (SpanKind.ANSWER, action.answer_at)]
+    return []
+
+
+def _token_span(codec: Codec, ids: Sequence[int], chars: CharSpan) -> tuple[int, int]:
+    """The tokens that write characters ``chars``; one across an edge counts to what follows it."""
+
+    def whole_before(char: int) -> int:
+        return bisect_right(range(1, len(ids) + 1), char, key=lambda n: len(codec.decode(ids[:n])))
+
+    return whole_before(chars[0]), whole_before(chars[1])
