@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cosearch.core.text import contains_run, match_tokens, normalize
+from cosearch.core.text import contains_run, fold_marks, match_tokens, normalize
 from cosearch.core.types import Candidate, Passage, Question
 
 _TRUTH_WORDS = frozenset({"yes", "no", "true", "false"})
@@ -28,18 +28,21 @@ class RelevanceRule:
         if all(normalize(gold) in _TRUTH_WORDS for gold in golds):
             return ()
         return tuple(
-            gold for gold in golds if normalize(gold) and len(gold.strip()) >= self.min_gold_chars
+            gold
+            for gold in golds
+            if any(char.isalnum() for char in normalize(gold))
+            and len(gold.strip()) >= self.min_gold_chars
         )
 
     def is_relevant(self, passage: Passage, golds: Sequence[str]) -> bool:
         """True iff some matchable gold occurs in the passage's title and text."""
         body = f"{passage.title}\n{passage.text}"
+        wanted = self.matchable(golds)
         if self.match == "substring":
-            return any(normalize(gold) in normalize(body) for gold in self.matchable(golds))
+            text = _words(body, self.strip_marks)
+            return any(_words(gold, self.strip_marks) in text for gold in wanted)
         tokens = _tokens(body, self.strip_marks)
-        return any(
-            contains_run(tokens, _tokens(gold, self.strip_marks)) for gold in self.matchable(golds)
-        )
+        return any(contains_run(tokens, _tokens(gold, self.strip_marks)) for gold in wanted)
 
     def label(self, question: Question, candidates: Sequence[Candidate]) -> tuple[bool, ...]:
         """Relevance of each candidate; any() of it is the paper's I_ans."""
@@ -48,4 +51,9 @@ class RelevanceRule:
 
 @lru_cache(maxsize=1 << 16)
 def _tokens(text: str, strip_marks: bool) -> tuple[str, ...]:
-    return tuple(match_tokens(text, strip_marks=strip_marks))
+    return tuple(match_tokens(fold_marks(text) if strip_marks else text))
+
+
+@lru_cache(maxsize=1 << 16)
+def _words(text: str, strip_marks: bool) -> str:
+    return normalize(fold_marks(text) if strip_marks else text)
