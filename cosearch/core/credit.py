@@ -4,12 +4,13 @@ The agent's group is its question; a ranker call's group is its cluster of simil
 Everything a later reader wants to check (reward, branch, group, advantage) stays in the verdicts.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cosearch.core.advantages import AdvantageRules, group_advantages, is_constant
-from cosearch.core.grouping import GroupRules, Member, group_calls
+from cosearch.core.grouping import CallKey, GroupRules, Member, group_calls
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import Branch, CallReward, RewardRules, call_reward, main_reward
 from cosearch.core.types import Sample, Trajectory
@@ -17,9 +18,6 @@ from cosearch.core.types import Sample, Trajectory
 Modifier = Callable[[Trajectory, Sequence[float]], list[float]]
 """Turns token advantages of a trajectory into others; runs after group normalisation, before the
 mask. CoSearch uses none."""
-
-CallKey = tuple[int, int]
-"""(index of the trajectory, index of the call in it)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +66,17 @@ class Verdicts:
 
 def assign_credit(trajectories: Sequence[Trajectory], rules: CreditRules) -> Verdicts:
     """Verdicts of one round. ``trajectories`` of a question follow each other in sample order."""
-    questions: dict[str, list[int]] = defaultdict(list)
+    questions: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
-        questions[f"{trajectory.question.dataset}/{trajectory.question.id}"].append(index)
+        questions[trajectory.question.dataset, trajectory.question.id].append(index)
     rewards = [
         [call_reward(call, t, rules.reward, rules.relevance) for call in t.calls]
         for t in trajectories
     ]
     agent: dict[int, AgentVerdict] = {}
     placed: dict[CallKey, tuple[str, float, bool]] = {}
-    for name, members in questions.items():
+    for (dataset, question), members in questions.items():
+        name = f"{dataset}/{question}"
         agent.update(_judge_agent(name, members, trajectories, rules))
         placed.update(_judge_calls(name, members, trajectories, rewards, rules))
     placed = _cap(placed, rules.max_ranker_samples, sum(v.trained for v in agent.values()))
@@ -122,7 +121,7 @@ def _judge_calls(
     ]
     placed: dict[CallKey, tuple[str, float, bool]] = {}
     for number, group in enumerate(group_calls(candidates, rules.group)):
-        keys: list[CallKey] = [member.key for member in group]
+        keys = [member.key for member in group]
         values = [rewards[index][position].r_rank for index, position in keys]
         if rules.average_duplicates:
             values = _average_duplicates(keys, values, trajectories)
@@ -145,7 +144,8 @@ def _average_duplicates(
     same: dict[tuple[object, ...], list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
         same[identity(key)].append(value)
-    return [sum(same[identity(key)]) / len(same[identity(key)]) for key in keys]
+    mean = {key: math.fsum(equal) / len(equal) for key, equal in same.items()}
+    return [mean[identity(key)] for key in keys]
 
 
 def _cap(
@@ -165,17 +165,17 @@ def _cap(
 def agent_samples(
     trajectories: Sequence[Trajectory], verdicts: Verdicts, modifiers: Sequence[Modifier] = ()
 ) -> list[Sample]:
-    """Agent samples in trajectory order; the trajectory's advantage stands on every sampled token."""
+    """Agent samples in trajectory order; every sampled token bears its trajectory's advantage."""
     samples = []
     for trajectory, verdict in zip(trajectories, verdicts.agent, strict=True):
         if not verdict.trained:
             continue
-        advantages = [verdict.advantage * flag for flag in trajectory.loss_mask]
+        advantages = [verdict.advantage] * len(trajectory.ids)
         for modifier in modifiers:
             advantages = modifier(trajectory, advantages)
-        samples.append(
-            Sample(trajectory.ids, trajectory.loss_mask, trajectory.logprobs, advantages)
-        )
+        mask = trajectory.loss_mask
+        masked = [value if flag else 0.0 for value, flag in zip(advantages, mask, strict=True)]
+        samples.append(Sample(trajectory.ids, mask, trajectory.logprobs, masked))
     return samples
 
 

@@ -1,16 +1,19 @@
 """Semantic grouping of ranker calls (Section 3.4, Algorithm 2)."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cosearch.core.text import bag_f1, query_words
+
+CallKey = tuple[int, int]
+"""(index of the trajectory, index of the call in it)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """A ranker call as grouping sees it; ``key`` leads back to the call."""
 
-    key: Hashable
+    key: CallKey
     query: str
     has_answer: bool
 
@@ -44,14 +47,23 @@ def group_calls(
     """
     if not rules.semantic:
         return [list(members)] if members else []
-    groups: list[list[Member]] = []
-    for has_answer in (True, False):
-        split: list[list[Member]] = []
-        for member in (m for m in members if m.has_answer == has_answer):
-            home = next((g for g in split if agreement(g[0].query, member.query) >= rules.delta), None)
-            if home is None:
-                split.append([member])
-            else:
-                home.append(member)
-        groups.extend(split)
+    with_answer = [member for member in members if member.has_answer]
+    without_answer = [member for member in members if not member.has_answer]
+    groups = [
+        *_first_fit(with_answer, rules.delta, agreement),
+        *_first_fit(without_answer, rules.delta, agreement),
+    ]
     return [group for group in groups if len(group) >= rules.k_min]
+
+
+def _first_fit(members: Sequence[Member], delta: float, agreement: Agreement) -> list[list[Member]]:
+    """Lines 3-10 of Algorithm 2: each member to the first group whose first member agrees."""
+    groups: list[list[Member]] = []
+    for member in members:
+        for group in groups:
+            if agreement(group[0].query, member.query) >= delta:
+                group.append(member)
+                break
+        else:
+            groups.append([member])
+    return groups

@@ -22,7 +22,7 @@ def run_lockstep(
     """Results of ``coroutines`` in order.
 
     ``engines`` maps a request's engine name to the engine; ``on_batch`` hears of every batch.
-    Raises whatever an engine or a coroutine raises: an infrastructure fault is never an observation.
+    Raises whatever an engine or a coroutine raises: such a fault is never an observation.
     """
     results: dict[int, Result] = {}
     waiting: dict[int, Request] = {}

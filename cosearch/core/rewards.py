@@ -68,10 +68,10 @@ def ndcg_at(ranked_labels: Sequence[bool], k: int, relevant: int) -> float:
 
 
 def relevance_reward(labels: Sequence[bool], ranking: Sequence[int], rules: RewardRules) -> float:
-    """r_rel (Eq. 5): mean Hit@k over the cutoffs, or nDCG at the largest; 0 if I_ans = 0."""
+    """r_rel (Eq. 5): mean Hit@k over the cutoffs, or nDCG@K; 0 if I_ans = 0."""
     ranked = [labels[position] for position in ranking]
     if rules.ranking_metric == "ndcg":
-        return ndcg_at(ranked, max(rules.hit_cutoffs), sum(labels))
+        return ndcg_at(ranked, len(ranked), sum(labels))
     return sum(hit_at(ranked, k) for k in rules.hit_cutoffs) / len(rules.hit_cutoffs)
 
 
@@ -96,8 +96,7 @@ def composite_reward(
         return r_rel, Branch.RELEVANCE_ONLY
     if not has_answer:
         return main, Branch.MAIN_ONLY
-    passes = r_rel > rules.gamma or (rules.gate_inclusive and r_rel == rules.gamma)
-    if passes:
+    if r_rel > rules.gamma or (rules.gate_inclusive and r_rel == rules.gamma):
         return r_rel + main, Branch.RELEVANCE_AND_MAIN
     return r_rel, Branch.RELEVANCE_ONLY
 

@@ -82,7 +82,7 @@ class Span:
 
 
 class Terminal(StrEnum):
-    """Why a trajectory ended. Infrastructure faults end the round instead and have no value here."""
+    """Why a trajectory ended. Infrastructure faults end the round and have no value here."""
 
     ANSWERED = "answered"
     MALFORMED = "malformed"
@@ -144,7 +144,7 @@ class Trajectory:
 
     @property
     def well_formed(self) -> bool:
-        """The agent's format flag f: every turn well formed and the last one an answer in budget."""
+        """The agent's format flag f: every turn well formed, the last one an answer in budget."""
         return self.terminal is Terminal.ANSWERED
 
 
@@ -160,3 +160,11 @@ class Sample:
     loss_mask: Sequence[int]
     old_logprobs: Sequence[float]
     advantages: Sequence[float]
+
+    def __post_init__(self) -> None:
+        columns = (self.ids, self.loss_mask, self.old_logprobs, self.advantages)
+        lengths = [len(column) for column in columns]
+        if len(set(lengths)) != 1:
+            raise ValueError(
+                f"ids, loss_mask, old_logprobs, advantages of a sample differ in length: {lengths}"
+            )
