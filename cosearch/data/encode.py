@@ -1,0 +1,181 @@
+"""Corpus -> shards of vectors, resumable per shard (Section 4.1's fixed dense retriever).
+
+A finished shard is one ``.npy`` file, written aside and renamed; ``manifest.json`` is written last.
+Nine hours of encoding survive whatever happens later, and a killed run goes on at its next shard.
+"""
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from cosearch.core.types import Passage
+from cosearch.data.corpus import Corpus
+
+_FINGERPRINT, _MANIFEST = "fingerprint.json", "manifest.json"
+_PARTS_PER_SHARD = 8
+
+Progress = Callable[[int, int], None]
+"""Called with passages done and passages in all."""
+
+
+class PassageEncoder(Protocol):
+    """What encoding needs of an encoder; ``engines.encoder.Encoder`` is one."""
+
+    dimension: int
+    fingerprint: dict[str, Any]
+
+    def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
+        """``[n, dimension]`` float32."""
+
+
+def encode_corpus(
+    corpus_folder: str | Path,
+    folder: str | Path,
+    make_encoder: Callable[[], PassageEncoder],
+    *,
+    shard_size: int,
+    processes: int,
+    progress: Progress,
+    storage: str = "float32",
+) -> dict[str, Any]:
+    """Encode every passage and return the manifest: corpus, encoder, rows, dimension, shards.
+
+    ``make_encoder`` must pickle when ``processes`` > 1 (spawned workers build their own). Finished
+    shards of the same corpus, encoder, shard size and storage type are kept, others are removed.
+    ``storage``: float32 or float16, the type on disk.
+    """
+    if storage not in ("float32", "float16"):
+        raise ValueError(f"encode: storage {storage!r} is neither float32 nor float16")
+    corpus, folder = Corpus(corpus_folder), Path(folder)
+    encoder = make_encoder()
+    fingerprint = {
+        "corpus": corpus.sha256,
+        "encoder": encoder.fingerprint,
+        "shard_size": shard_size,
+        "storage": storage,
+    }
+    _claim(folder, fingerprint)
+    plan = _Plan(corpus, folder, shard_size, storage, encoder.dimension)
+    missing = [shard for shard in plan.shards() if not plan.finished(shard)]
+    done = len(corpus) - sum(map(plan.rows, missing))
+    progress(done, len(corpus))
+    for rows in _encode_missing(plan, missing, encoder, make_encoder, processes):
+        done += rows
+        progress(done, len(corpus))
+    return _publish(plan, fingerprint)
+
+
+class _Plan:
+    """Which passages go to which file."""
+
+    def __init__(
+        self, corpus: Corpus, folder: Path, shard_size: int, storage: str, dimension: int
+    ) -> None:
+        self.corpus, self.folder, self.size = corpus, folder, shard_size
+        self.storage, self.dimension = storage, dimension
+
+    def shards(self) -> range:
+        return range(-(-len(self.corpus) // self.size))
+
+    def rows(self, shard: int) -> int:
+        return min(self.size, len(self.corpus) - shard * self.size)
+
+    def path(self, shard: int) -> Path:
+        return self.folder / f"shard-{shard:05d}.npy"
+
+    def finished(self, shard: int) -> bool:
+        try:
+            vectors = np.load(self.path(shard), mmap_mode="r")
+        except (OSError, ValueError):
+            return False
+        return vectors.shape == (self.rows(shard), self.dimension)
+
+    def encode(self, shard: int, encoder: PassageEncoder) -> Iterator[int]:
+        """Write one shard; yields the rows of each part as it is encoded."""
+        start, vectors = shard * self.size, []
+        for passages in _parts(self.corpus, start, start + self.rows(shard), self.size):
+            part = encoder.encode_passages(passages)
+            if not np.isfinite(part).all():
+                raise ValueError(f"{self.path(shard)}: the encoder returned non-finite vectors")
+            vectors.append(part.astype(self.storage))
+            yield len(passages)
+        aside = self.path(shard).with_suffix(".part")
+        with aside.open("wb") as file:
+            np.save(file, np.concatenate(vectors))
+        os.replace(aside, self.path(shard))
+
+
+def _parts(corpus: Corpus, start: int, stop: int, size: int) -> Iterator[list[Passage]]:
+    # Parts keep progress moving; they are fixed by the shard size, so results do not depend on it.
+    step = max(1, -(-size // _PARTS_PER_SHARD))
+    for first in range(start, stop, step):
+        yield corpus.passages(first, min(first + step, stop))
+
+
+def _encode_missing(
+    plan: _Plan,
+    missing: Sequence[int],
+    encoder: PassageEncoder,
+    make_encoder: Callable[[], PassageEncoder],
+    processes: int,
+) -> Iterator[int]:
+    if processes == 1:
+        for shard in missing:
+            yield from plan.encode(shard, encoder)
+        return
+    settings = (plan.corpus.folder, plan.folder, plan.size, plan.storage, make_encoder)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, _start_worker, settings) as pool:
+        for future in as_completed([pool.submit(_work, shard) for shard in missing]):
+            yield future.result()
+
+
+_worker: tuple[_Plan, PassageEncoder]
+
+
+def _start_worker(
+    corpus: Path, folder: Path, size: int, storage: str, make_encoder: Callable[[], PassageEncoder]
+) -> None:
+    global _worker
+    encoder = make_encoder()
+    _worker = (_Plan(Corpus(corpus), folder, size, storage, encoder.dimension), encoder)
+
+
+def _work(shard: int) -> int:
+    plan, encoder = _worker
+    return sum(plan.encode(shard, encoder))
+
+
+def _claim(folder: Path, fingerprint: Mapping[str, Any]) -> None:
+    """Keep the shards of this fingerprint, remove those of any other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / _FINGERPRINT
+    if record.is_file() and json.loads(record.read_text("utf-8")) == fingerprint:
+        return
+    for path in (*folder.glob("shard-*"), folder / _MANIFEST):
+        path.unlink(missing_ok=True)
+    _write_json(record, fingerprint)
+
+
+def _publish(plan: _Plan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    shards = [{"file": plan.path(s).name, "rows": plan.rows(s)} for s in plan.shards()]
+    manifest = {
+        **fingerprint,
+        "rows": len(plan.corpus),
+        "dimension": plan.dimension,
+        "shards": shards,
+    }
+    _write_json(plan.folder / _MANIFEST, manifest)
+    return manifest
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    aside = path.with_suffix(".part")
+    aside.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", "utf-8")
+    os.replace(aside, path)
