@@ -207,7 +207,7 @@ def summary(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
         raise ValueError("no prediction to sum up")
     kinds = dict(predictions.select("dataset", "kind").unique(maintain_order=True).iter_rows())
     sets = {
-        name: _entry(
+        name: pooled(
             predictions.filter(pl.col("dataset") == name), calls.filter(pl.col("dataset") == name)
         )
         for name in kinds
@@ -215,7 +215,7 @@ def summary(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
     averages = {"macro": _averaged("macro", kinds, sets)}
     both_kinds = len(set(kinds.values())) == 2
     averages["macro_groups"] = _averaged("macro_groups", kinds, sets) if both_kinds else {}
-    averages["micro"] = _entry(predictions, calls)
+    averages["micro"] = pooled(predictions, calls)
     return {name: _rounded(part) for name, part in (("datasets", sets), ("averages", averages))}
 
 
@@ -228,7 +228,8 @@ def _averaged(name: str, kinds: Mapping[str, str], sets: Mapping[str, Numbers]) 
     }
 
 
-def _entry(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
+def pooled(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
+    """Every number of a set of questions, pooled; the entry of one data set, or ``micro``."""
     given = calls.filter("has_answer")
     terminals = predictions["terminal"].to_list()
     searches = predictions["searches"].to_list()
