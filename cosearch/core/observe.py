@@ -155,10 +155,10 @@ class RankerStage:
             }
             return self.codec.chat(fill_template(self.templates, "ranker", fills))
 
-        fitted = fit_documents(render, documents, max_tokens=self.max_prompt_tokens)
-        if fitted is None or fitted[1] == len(documents):
+        ids, dropped = fit_documents(render, documents, max_tokens=self.max_prompt_tokens)
+        if dropped == len(documents):
             raise ValueError(
                 f"ranker.max_prompt_tokens={self.max_prompt_tokens} leaves no room for a candidate"
                 f" of query {query!r}: raise it or lower ranker.max_document_chars"
             )
-        return fitted
+        return ids, dropped

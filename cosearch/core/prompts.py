@@ -80,11 +80,11 @@ def fit_documents(
     documents: Sequence[tuple[Segment, ...]],
     *,
     max_tokens: int,
-) -> tuple[list[int], int] | None:
+) -> tuple[list[int], int]:
     """Ids of as many whole documents from the front as fit, and how many were left out.
 
     ``render`` gives the ids of some documents with everything around them, and never fewer for
-    more documents. None when not even the ids around no document fit.
+    more documents. No ids when not even those around no document fit: delimiters are never cut.
     """
     everything = render(documents)
     if len(everything) <= max_tokens:
@@ -92,5 +92,5 @@ def fit_documents(
     counts = range(len(documents))
     fitting = bisect_right(counts, max_tokens, key=lambda count: len(render(documents[:count])))
     if fitting == 0:
-        return None
+        return [], len(documents)
     return render(documents[: fitting - 1]), len(documents) - (fitting - 1)

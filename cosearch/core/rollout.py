@@ -13,8 +13,8 @@ from cosearch.core.prompts import (
 )
 from cosearch.core.protocols import Codec, Generate, Segment
 from cosearch.core.seeds import derive
-from cosearch.core.transcript import Ending, Transcript
-from cosearch.core.types import Generation, Question, Sampling, SpanKind, Terminal, Trajectory
+from cosearch.core.transcript import Ending, Transcript, has_stop_token
+from cosearch.core.types import Question, Sampling, SpanKind, Terminal, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,10 @@ async def roll_out(
             break
         search = await run_stages(PendingSearch(question, action.query, turn, own_seed), stages)
         observation, dropped = render_observation(
-            search, rules, room=limit - len(transcript.ids), after_eos=_ended(generation, rules)
+            search,
+            rules,
+            room=limit - len(transcript.ids),
+            after_eos=has_stop_token(generation, rules.codec),
         )
         transcript.append_given(SpanKind.OBSERVATION, turn, observation)
         transcript.calls.append(search.done(dropped))
@@ -97,8 +100,8 @@ def render_observation(
 ) -> tuple[list[int], int]:
     """Ids of D_K as the next user message, and how many whole documents were dropped to fit.
 
-    No ids when not even an empty message fits into ``room``: delimiters are never cut. Raises
-    ValueError when it does not fit into ``max_observation_tokens``.
+    No ids when not even an empty message fits into ``room``. Raises ValueError when it does not
+    fit into ``max_observation_tokens``.
     """
     documents = document_segments(
         rules.document, search.passages(), max_chars=rules.max_document_chars
@@ -114,10 +117,4 @@ def render_observation(
             f"agent.max_observation_tokens={rules.max_observation_tokens} does not even hold the"
             f" frame of an observation, {len(render([]))} tokens"
         )
-    fitted = fit_documents(render, documents, max_tokens=min(rules.max_observation_tokens, room))
-    return fitted or ([], len(documents))
-
-
-def _ended(generation: Generation, rules: AgentRules) -> bool:
-    """Whether the policy sampled its own end token."""
-    return generation.ids[-1:] != () and generation.ids[-1] in rules.codec.eos_ids
+    return fit_documents(render, documents, max_tokens=min(rules.max_observation_tokens, room))

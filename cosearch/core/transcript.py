@@ -33,8 +33,12 @@ class Ending:
 
 def sampled_body(generation: Generation, codec: Codec) -> tuple[int, ...]:
     """The sampled ids without the stop token at their end."""
-    ends = bool(generation.ids) and generation.ids[-1] in codec.eos_ids
-    return generation.ids[:-1] if ends else generation.ids
+    return generation.ids[:-1] if has_stop_token(generation, codec) else generation.ids
+
+
+def has_stop_token(generation: Generation, codec: Codec) -> bool:
+    """Whether the policy sampled its own end token, which the next prompt then must not repeat."""
+    return bool(generation.ids) and generation.ids[-1] in codec.eos_ids
 
 
 @dataclass(slots=True)

@@ -1,0 +1,72 @@
+"""Answers in one turn (rows of the paper's main table): Direct Inference, and RAG.
+
+Direct asks the model. RAG retrieves once with the question itself as the query, shows D_K in the
+prompt and then asks. Both play like ``core.rollout.roll_out`` and leave the same record; a turn
+that asks for a search instead of answering is malformed.
+"""
+
+from collections.abc import Sequence
+
+from cosearch.core.observe import PendingSearch, Stage, run_stages
+from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents
+from cosearch.core.protocols import Segment
+from cosearch.core.rollout import AgentRules, check_prompt, generate_turn
+from cosearch.core.seeds import derive
+from cosearch.core.transcript import Ending, Transcript
+from cosearch.core.types import Question, SearchCall, SpanKind, Terminal, Trajectory
+
+
+async def direct(
+    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+) -> Trajectory:
+    """One turn from the model's own knowledge; ``stages`` are not asked."""
+    prompt = _render("direct", question, rules, ())
+    check_prompt(prompt, question, rules)
+    own_seed = derive(seed, question.dataset, question.id, sample)
+    return await _answer(question, sample, rules, prompt, (), own_seed)
+
+
+async def rag(
+    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+) -> Trajectory:
+    """One turn after one retrieval. Documents that exceed ``max_observation_tokens`` are dropped
+    from the tail."""
+    own_seed = derive(seed, question.dataset, question.id, sample)
+    search = await run_stages(PendingSearch(question, question.text, 0, own_seed), stages)
+    documents = document_segments(
+        rules.document, search.passages(), max_chars=rules.max_document_chars
+    )
+
+    def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
+        return _render("rag", question, rules, kept)
+
+    bare = render(())
+    check_prompt(bare, question, rules)
+    budget = len(bare) + rules.max_observation_tokens
+    prompt, dropped = fit_documents(render, documents, max_tokens=budget)
+    return await _answer(question, sample, rules, prompt, (search.done(dropped),), own_seed)
+
+
+async def _answer(
+    question: Question,
+    sample: int,
+    rules: AgentRules,
+    prompt: Sequence[int],
+    calls: Sequence[SearchCall],
+    own_seed: int,
+) -> Trajectory:
+    transcript = Transcript(rules.codec, calls=list(calls))
+    transcript.append_given(SpanKind.PROMPT, 0, prompt)
+    generation = await generate_turn(transcript, rules, rules.max_response_tokens, own_seed)
+    ending = transcript.append_turn(generation)
+    if not isinstance(ending, Ending):
+        ending = Ending(Terminal.MALFORMED, fault="search_not_allowed")
+    return transcript.finish(question, sample, rules.sampling, ending)
+
+
+def _render(
+    template: str, question: Question, rules: AgentRules, kept: Sequence[tuple[Segment, ...]]
+) -> list[int]:
+    shown = [segment for document in kept for segment in document]
+    fills: dict[str, Fill] = {"question": question.text, "documents": shown}
+    return rules.codec.chat(fill_template(rules.templates, template, fills))
