@@ -1,18 +1,20 @@
 """The text codec over a Hugging Face tokenizer and its chat template.
 
-Untrusted text never yields a control token: every added token that occurs in it literally is
-split after its first character and the parts are encoded on their own, so the ids still decode to
-the same text. This holds for any tokenizer, whether or not it flags a token as special.
+Untrusted text never yields a control token: whatever stands literally for an added token or a tag
+of the grammars, and is not wholly trusted, is split after its first character and the parts are
+encoded on their own, so the ids still decode to the same text. This holds for any tokenizer,
+whether or not it flags a token as special.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer
 
+from cosearch.core.formats import TAGS
 from cosearch.core.protocols import Message, Segment
 
 _SLOT = "cosearchslot{}x"
@@ -27,13 +29,17 @@ class HfCodec:
         if not self.tokenizer.chat_template:
             raise ValueError(f"{folder}: the tokenizer has no chat template")
         self._chat_options = chat_options or {}
-        added = [token for token in self.tokenizer.get_added_vocab() if len(token) > 1]
-        self._added = re.compile("|".join(map(re.escape, sorted(added))) or r"(?!)")
+        vocabulary: dict[str, int] = self.tokenizer.get_vocab()
+        controls = {token for token in self.tokenizer.get_added_vocab() if len(token) > 1}
+        controls |= set(TAGS) & set(vocabulary)
+        self._control_ids = {vocabulary[token] for token in controls}
+        longest_first = sorted(controls, key=lambda token: (-len(token), token))
+        self._control = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         eos = self.tokenizer.eos_token_id
         if eos is None:
             raise ValueError(f"{folder}: the tokenizer names no eos_token")
         self.eos_ids: frozenset[int] = frozenset({eos})
-        self._encode_piece = lru_cache(maxsize=1 << 16)(self._encode_uncached)
+        self._encode_run = lru_cache(maxsize=1 << 16)(self._encode_run_uncached)
         self._before, self._after = self._reply_frame()
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
@@ -53,11 +59,13 @@ class HfCodec:
         return [*self._trusted(before), *self.encode(segments), *self._trusted(self._after)]
 
     def encode(self, segments: Sequence[Segment]) -> list[int]:
-        """Ids of bare segments."""
-        ids: list[int] = []
-        for segment in segments:
-            ids.extend(self._trusted(segment.text) if segment.trusted else self._data(segment.text))
-        return ids
+        """Ids of bare segments.
+
+        Segments are joined first, so that words and numbers at their edges become the tokens they
+        would be in plain text. A trusted line end closes a run, and runs are encoded (and
+        remembered) on their own: documents that end in one cost the same in every prompt.
+        """
+        return [token for run in _runs(segments) for token in self._encode_run(run)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ``ids``, special tokens included."""
@@ -65,6 +73,10 @@ class HfCodec:
             list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         return text
+
+    def save(self, folder: str | Path) -> None:
+        """Write tokenizer and chat template beside exported weights."""
+        self.tokenizer.save_pretrained(folder)
 
     def _fill(self, rendered: str, messages: Sequence[Message]) -> list[int]:
         """Encode a rendered template, each slot replaced by its message's segments."""
@@ -77,7 +89,7 @@ class HfCodec:
         return ids
 
     def _reply_frame(self) -> tuple[str, str]:
-        """What the template puts between an assistant's text and the next user text, and after it."""
+        """What the template puts between an assistant's text and the next user's, and after that."""
         slots = [
             {"role": role, "content": _SLOT.format(number)}
             for number, role in enumerate(("user", "assistant", "user"))
@@ -94,19 +106,51 @@ class HfCodec:
         return text
 
     def _trusted(self, text: str) -> tuple[int, ...]:
-        return self._encode_piece(text)
+        return self._encode_run((Segment(text, trusted=True),))
 
-    def _data(self, text: str) -> list[int]:
-        """Ids of untrusted text: no piece that is encoded contains a whole added token."""
+    def _encode_run_uncached(self, run: tuple[Segment, ...]) -> tuple[int, ...]:
+        pieces, trusted_controls = self._split(run)
+        ids = self._encode_pieces(pieces)
+        if sum(token in self._control_ids for token in ids) <= trusted_controls:
+            return ids
+        # The tokenizer's normaliser made a control token of text that is none, such as "<REASON>".
+        # Single characters cannot become one.
+        return self._encode_pieces(
+            piece for s in run for piece in ((s.text,) if s.trusted else s.text)
+        )
+
+    def _split(self, run: Sequence[Segment]) -> tuple[list[str], int]:
+        """Pieces of a run without forged controls, and how many trusted controls they hold."""
+        text = "".join(segment.text for segment in run)
+        data = "".join("01"[not segment.trusted] * len(segment.text) for segment in run)
+        pieces: list[str] = []
+        piece_start = position = trusted_controls = 0
+        while match := self._control.search(text, position):
+            if "1" in data[slice(*match.span())]:
+                position = match.start() + 1
+                pieces.append(text[piece_start:position])
+                piece_start = position
+            else:
+                position = match.end()
+                trusted_controls += 1
+        return [*pieces, text[piece_start:]], trusted_controls
+
+    def _encode_pieces(self, pieces: Iterable[str]) -> tuple[int, ...]:
+        """Ids of pieces encoded one by one; a lone surrogate, which no tokenizer takes, is "?"."""
         ids: list[int] = []
-        start = 0
-        while match := self._added.search(text, start):
-            ids.extend(self._encode_piece(text[start : match.start() + 1]))
-            start = match.start() + 1
-        return [*ids, *self._encode_piece(text[start:])]
+        for piece in filter(None, pieces):
+            valid = piece.encode("utf-8", "replace").decode("utf-8")
+            ids.extend(self.tokenizer(valid, add_special_tokens=False).input_ids)
+        return tuple(ids)
 
-    def _encode_uncached(self, text: str) -> tuple[int, ...]:
-        if not text:
-            return ()
-        text = text.encode("utf-8", "replace").decode("utf-8")
-        return tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
+
+def _runs(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
+    """Segments in stretches that end with a trusted line end."""
+    run: list[Segment] = []
+    for segment in segments:
+        run.append(segment)
+        if segment.trusted and segment.text.endswith("\n"):
+            yield tuple(run)
+            run = []
+    if run:
+        yield tuple(run)
