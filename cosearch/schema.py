@@ -99,18 +99,25 @@ class Method(Section):
         return self
 
 
+class QuestionSource(Section):
+    path: str
+    split: str | None
+    source: str
+    format: str | None
+
+
 class SetCounts(Section):
     kind: Literal["single", "multi"]
-    train: Annotated[int, Field(ge=0)]
-    dev: Annotated[int, Field(ge=0)]
+    train: Annotated[int, Field(ge=0)] | None
+    dev: Annotated[int, Field(ge=0)] | None
     test: Annotated[int, Field(ge=0)] | None
-    files: dict[str, str] = {}
+    files: dict[Literal["train", "dev", "test"], QuestionSource]
 
 
 class Data(Section):
     source: Literal["world", "files"]
     folder: str | None
-    corpus: str | None = None
+    corpus: str | None
     seed: int
     eval_fraction: Annotated[float, Field(gt=0, le=1)]
     sets: dict[str, SetCounts]

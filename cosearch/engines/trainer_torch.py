@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from cosearch.core.types import Sample
-from cosearch.engines.generator_hf import load_causal_lm
+from cosearch.engines.generator_hf import checksum, load_causal_lm
 from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
 
 
@@ -45,8 +45,8 @@ class NotFinite(RuntimeError):
 
 
 class TorchTrainer:
-    """Trains one model. ``version`` counts optimiser steps. State is exact: a trainer restored
-    from ``state()`` makes the same steps as one that was never stopped."""
+    """Trains one model. ``version`` counts optimiser steps. State is exact: a trainer
+    restored from what ``save`` wrote makes the same steps as one that was never stopped."""
 
     def __init__(
         self, folder: str | Path, *, dtype: str, rules: OptimizerRules, loss: LossRules, scratch: Path
@@ -101,16 +101,22 @@ class TorchTrainer:
         state: Mapping[str, torch.Tensor] = self._model.state_dict()
         return state
 
-    def state(self) -> dict[str, Any]:
-        """Everything that decides the next step."""
-        return {
+    def checksum(self) -> str:
+        """SHA-256 over all weights."""
+        return checksum(self._model.state_dict())
+
+    def save(self, path: Path) -> None:
+        """Write everything that decides the next step."""
+        state = {
             "model": self._model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "version": self.version,
         }
+        torch.save(state, path)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from ``state``."""
+    def restore(self, path: Path) -> None:
+        """Go on from what ``save`` wrote."""
+        state = torch.load(path, weights_only=True)
         self._model.load_state_dict(state["model"], strict=True)
         self._optimizer.load_state_dict(state["optimizer"])
         self.version = state["version"]

@@ -1,0 +1,244 @@
+"""Where everything lies and how it is written: the only module that knows paths and columns.
+
+Files are written aside, synced and renamed, so a reader never meets half a file. Nothing here
+writes a clock, a host name or an absolute path; timings stand under ``timing/``, which no stage
+but the report reads.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+SPAN = pl.Struct({"kind": pl.String, "turn": pl.Int32, "start": pl.Int32, "end": pl.Int32})
+CANDIDATE = pl.Struct({"id": pl.String, "score": pl.Float64, "relevant": pl.Boolean})
+SAMPLING = pl.Struct(
+    {"temperature": pl.Float64, "top_p": pl.Float64, "top_k": pl.Int32, "max_tokens": pl.Int32}
+)
+
+ROLLOUT_SCHEMA = pl.Schema(
+    {
+        "kind": pl.String,  # trajectory | call
+        "round": pl.Int32,
+        "dataset": pl.String,
+        "question_id": pl.String,
+        "sample": pl.Int32,
+        "turn": pl.Int32,  # of a call
+        "question": pl.String,
+        "golds": pl.List(pl.String),
+        "query": pl.String,  # of a call
+        "text": pl.String,  # what the policy wrote, turns joined by a blank line
+        "ids": pl.List(pl.Int32),  # prompt and completion
+        "loss_mask": pl.List(pl.Int8),
+        "logprobs": pl.List(pl.Float32),  # of the sampler, after temperature
+        "trainer_logprobs": pl.List(pl.Float32),  # null where the advantage is 0
+        "advantages": pl.List(pl.Float64),  # one per token
+        "spans": pl.List(SPAN),
+        "answer": pl.String,
+        "terminal": pl.String,
+        "fault": pl.String,
+        "candidates": pl.List(CANDIDATE),  # D_N in retriever order
+        "ranking": pl.List(pl.Int32),  # positions in D_N, as shown
+        "has_answer": pl.Boolean,  # I_ans
+        "r_rel": pl.Float64,
+        "r_main": pl.Float64,
+        "r_rank": pl.Float64,
+        "branch": pl.String,  # case of Eq. 6
+        "group": pl.String,
+        "advantage": pl.Float64,
+        "trained": pl.Boolean,
+        "sampling": SAMPLING,  # as used
+        "weights": pl.Int32,  # updates the sampler had seen
+        "dropped_documents": pl.Int32,
+        "dropped_candidates": pl.Int32,
+    }
+)
+"""Columns of rollouts/round_NNN.parquet; docs/rollouts.md explains them."""
+
+LISTS_SCHEMA = pl.Schema(
+    {
+        "dataset": pl.String,
+        "question_id": pl.String,
+        "question": pl.String,
+        "golds": pl.List(pl.String),
+        "candidate_ids": pl.List(pl.String),
+        "scores": pl.List(pl.Float64),
+    }
+)
+"""Columns of the fixed ranker's training lists; candidates are named by passage id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Paths of one profile, relative to the project's root."""
+
+    profile: str
+
+    @property
+    def root(self) -> Path:
+        return Path("artifacts") / self.profile
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    def questions(self, split: str) -> Path:
+        return self.data / f"{split}.jsonl"
+
+    @property
+    def corpus(self) -> Path:
+        return self.data / "corpus"
+
+    @property
+    def encoded(self) -> Path:
+        return self.root / "encoded"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index"
+
+    @property
+    def retrieval(self) -> Path:
+        return self.root / "retrieval"
+
+    @property
+    def fixed_ranker_data(self) -> Path:
+        return self.root / "fixed_ranker_data"
+
+    def fixed_ranker(self, seed: int) -> Path:
+        return self.root / "fixed_ranker" / f"seed_{seed}"
+
+    def train(self, variant: str, seed: int) -> Path:
+        return self.root / "train" / f"seed_{seed}" / variant
+
+    def gate(self, seed: int) -> Path:
+        return self.root / "gate" / f"seed_{seed}"
+
+    def evaluations(self, seed: int | None) -> Path:
+        folder = self.root / "evaluate"
+        return folder if seed is None else folder / f"seed_{seed}"
+
+    def evaluate(self, system: str, seed: int) -> Path:
+        return self.evaluations(seed) / system
+
+    def oracle_gap(self, seed: int) -> Path:
+        return self.root / "oracle_gap" / f"seed_{seed}"
+
+    def tables(self, scope: str) -> Path:
+        return self.root / "tables" / scope
+
+    def report(self, scope: str) -> Path:
+        return self.root / "report" / scope
+
+    def timing(self, name: str) -> Path:
+        return self.root / "timing" / f"{name}.json"
+
+    def run(self, name: str, fingerprint: str) -> Path:
+        """Resumable state of a stage; outside every output, since DVC deletes outputs first."""
+        return Path(".runs") / self.profile / name / fingerprint
+
+
+def write_aside(path: Path, write: Callable[[Path], None]) -> None:
+    """Call ``write`` with a path beside ``path``, sync it and rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.new")
+    write(aside)
+    with aside.open("rb") as handle:
+        os.fsync(handle.fileno())
+    aside.replace(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` as UTF-8 with Unix line ends."""
+    write_aside(path, lambda aside: _write_bytes(aside, text.encode("utf-8")))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON with sorted keys; NaN and infinity are errors."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_text(path, f"{text}\n")
+
+
+def write_jsonl(path: Path, rows: Any) -> None:
+    """Write one JSON object per line."""
+    lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows)
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON. Raises ValueError naming the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file; run `dvc repro` to make it") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not valid JSON ({error})") from None
+
+
+def write_frame(path: Path, frame: pl.DataFrame, schema: pl.Schema | None = None) -> None:
+    """Write Parquet or CSV by suffix. With a schema, columns and types must be exactly it."""
+    if schema is not None and frame.schema != schema:
+        wrong = {
+            name: (frame.schema.get(name), schema.get(name))
+            for name in frame.schema.keys() | schema.keys()
+            if frame.schema.get(name) != schema.get(name)
+        }
+        raise ValueError(f"{path}: columns differ from the documented schema: {wrong}")
+    if path.suffix == ".csv":
+        write_aside(path, lambda aside: frame.write_csv(aside))
+    else:
+        write_aside(path, lambda aside: frame.write_parquet(aside, compression="zstd"))
+
+
+def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
+    """Read a Parquet file. Raises ValueError naming a missing, truncated or foreign file."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; run `dvc repro` to make it")
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
+    if schema is not None and frame.schema != schema:
+        raise ValueError(f"{path}: not of the expected schema; rebuild it")
+    return frame
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def hash_folder(folder: Path) -> str:
+    """SHA-256 over names and contents of all files below ``folder``."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        digest.update(f"{path.relative_to(folder)}\0{hash_file(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def hash_value(value: Mapping[str, Any]) -> str:
+    """SHA-256 of a JSON value, independent of key order."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def publish_folder(source: Path, target: Path) -> None:
+    """Put a copy of ``source`` in place of ``target`` in one rename."""
+    aside = target.with_name(f".{target.name}.new")
+    shutil.rmtree(aside, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source, aside)
+    shutil.rmtree(target, ignore_errors=True)
+    aside.replace(target)
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)

@@ -1,0 +1,116 @@
+"""Questions and corpus of a profile, from the generated world or from published files."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cosearch.artifacts import Paths, read_json, write_json, write_jsonl
+from cosearch.core.types import Passage, Question
+from cosearch.data.corpus import read_passages, write_corpus
+from cosearch.data.questions import (
+    QuestionFile,
+    count_quirks,
+    load_questions,
+    sample_questions,
+)
+from cosearch.data.world import build_world
+from cosearch.schema import Data
+
+SPLITS = ("train", "dev", "test")
+WHOLE = frozenset({"bamboogle"})
+"""Sets too small to be sampled."""
+
+
+def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
+    """Write questions, corpus and manifest of a profile; returns the manifest.
+
+    ``folder`` holds the published files; the generated world needs none.
+    """
+    if settings.source == "world":
+        questions, passages, sources = _from_world(settings)
+        origin = f"world of seed {settings.seed}"
+    else:
+        questions, sources = _from_files(settings, folder)
+        passages = _read_corpus(settings, folder)
+        origin = settings.corpus or ""
+    corpus = write_corpus(passages, paths.corpus, source=origin)
+    for split in SPLITS:
+        write_jsonl(paths.questions(split), (asdict(q) for q in questions[split]))
+    manifest = {
+        "corpus": corpus,
+        "sets": sources,
+        "eval_fraction": settings.eval_fraction,
+        "kinds": {name: counts.kind for name, counts in settings.sets.items()},
+    }
+    write_json(paths.data / "manifest.json", manifest)
+    return manifest
+
+
+def read_questions(paths: Paths, split: str) -> list[Question]:
+    """Questions of a split as ``assemble`` wrote them."""
+    path = paths.questions(split)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; run `dvc repro data` to make it")
+    return [_question(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+
+
+def read_kinds(paths: Paths) -> dict[str, str]:
+    """Kind (single or multi) of each data set."""
+    kinds: dict[str, str] = read_json(paths.data / "manifest.json")["kinds"]
+    return kinds
+
+
+def _question(row: Mapping[str, Any]) -> Question:
+    return Question(
+        row["id"], row["dataset"], row["text"], tuple(row["golds"]), tuple(row["supporting"])
+    )
+
+
+def _from_world(
+    settings: Data,
+) -> tuple[dict[str, list[Question]], tuple[Passage, ...], dict[str, Any]]:
+    counts = {
+        name: {split: getattr(row, split) or 0 for split in SPLITS}
+        for name, row in settings.sets.items()
+    }
+    world = build_world(counts, settings.seed)
+    questions = {
+        split: [q for name in settings.sets for q in world.questions(name, split)]
+        for split in SPLITS
+    }
+    sources = {
+        name: {"source": "generated", "rows": rows, **_quirks(questions, name)}
+        for name, rows in counts.items()
+    }
+    return questions, world.passages, sources
+
+
+def _quirks(questions: Mapping[str, list[Question]], name: str) -> dict[str, Any]:
+    return {"test": count_quirks([q for q in questions["test"] if q.dataset == name])}
+
+
+def _from_files(
+    settings: Data, folder: Path
+) -> tuple[dict[str, list[Question]], dict[str, Any]]:
+    questions: dict[str, list[Question]] = {split: [] for split in SPLITS}
+    sources: dict[str, Any] = {}
+    for name, row in settings.sets.items():
+        sources[name] = {}
+        for split, file in row.files.items():
+            loaded = load_questions(
+                QuestionFile(name, folder / file.path, file.split, file.source, file.format)
+            )
+            kept: list[Question] = list(loaded.questions)
+            if split == "test":
+                kept = sample_questions(kept, settings.eval_fraction, whole=WHOLE)
+            questions[split].extend(kept[: getattr(row, split)])
+            sources[name][split] = dict(loaded.manifest)
+    return questions, sources
+
+
+def _read_corpus(settings: Data, folder: Path) -> Iterator[Passage]:
+    if settings.corpus is None:
+        raise ValueError("data.corpus: name the corpus file (below data.folder)")
+    return read_passages(folder / settings.corpus)

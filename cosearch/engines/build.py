@@ -1,0 +1,108 @@
+"""The only place that maps names to engines. Imports are lazy: nothing heavy loads unasked."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cosearch.schema import Encoder, Index, Loss, Train
+
+Progress = Callable[[int, int], None]
+
+
+def set_threads(threads: int) -> None:
+    """Bound the threads of every numeric library in this process; one thread keeps bytes equal."""
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def build_codec(folder: str | Path) -> Any:
+    """The text codec of a model folder."""
+    from cosearch.engines.codec_hf import HfCodec
+
+    return HfCodec(_model_folder(folder))
+
+
+def build_sampler(folder: str | Path, codec: Any, *, batch_tokens: int, dtype: str) -> Any:
+    """The sampler of a model folder."""
+    from cosearch.engines.generator_hf import HfGenerator
+
+    return HfGenerator(
+        _model_folder(folder),
+        vocabulary=len(codec.tokenizer),
+        eos_ids=codec.eos_ids,
+        batch_tokens=batch_tokens,
+        dtype=dtype,
+    )
+
+
+def build_trainer(
+    folder: str | Path, *, lr: float, train: Train, loss: Loss, max_tokens: int, scratch: Path
+) -> Any:
+    """The trainer of a model folder; ``max_tokens`` is the constant of ``constant_length``."""
+    from cosearch.engines.loss import LossRules
+    from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
+
+    return TorchTrainer(
+        _model_folder(folder),
+        dtype="float32",
+        rules=OptimizerRules(
+            lr=lr,
+            betas=train.betas,
+            weight_decay=train.weight_decay,
+            grad_clip=train.grad_clip,
+            warmup_updates=train.warmup_updates,
+            batch_tokens=train.batch_tokens,
+        ),
+        loss=LossRules(**loss.model_dump(), max_tokens=max_tokens),
+        scratch=scratch,
+    )
+
+
+def encoder_factory(folder: str | Path, settings: Encoder, threads: int) -> Callable[[], Any]:
+    """A picklable maker of the dense encoder, for worker processes too."""
+    from cosearch.engines.encoder import Encoder as DenseEncoder
+
+    return partial(
+        DenseEncoder,
+        str(_model_folder(folder)),
+        query_prefix=settings.query_prefix,
+        passage_prefix=settings.passage_prefix,
+        pooling=settings.pooling,
+        normalize=settings.normalize,
+        max_length=settings.max_length,
+        batch_size=settings.batch_size,
+        dtype=settings.dtype,
+        threads=threads,
+    )
+
+
+def build_index(vectors: Path, folder: Path, settings: Index) -> dict[str, Any]:
+    """Build the index over encoded shards and return its manifest."""
+    from cosearch.engines.retriever_faiss import build_index as build
+
+    return build(vectors, folder, kind=settings.kind)
+
+
+def build_retriever(folder: Path, corpus: Any, encoder: Any, settings: Index) -> Any:
+    """The retriever engine over a checked index."""
+    from cosearch.engines.retriever_faiss import FaissRetriever
+
+    return FaissRetriever(
+        folder,
+        corpus,
+        encoder,
+        self_check=settings.self_check,
+        self_check_floor=settings.self_check_floor,
+    )
+
+
+def _model_folder(folder: str | Path) -> Path:
+    path = Path(folder)
+    if not (path / "config.json").is_file():
+        raise ValueError(
+            f"{path}: no model folder (config.json is missing); name another in params.yaml"
+            " or run `make base-models`"
+        )
+    return path

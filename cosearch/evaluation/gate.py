@@ -1,0 +1,155 @@
+"""The gate: rows of a ranker that does not read content are not printed.
+
+Trained by GRPO, a ranker that cannot read collapses onto the retriever's order, which earns a
+decent reward and looks like a result. Four measures on development lists tell it apart: accuracy
+on shuffled candidates, gain over the retriever, share of groups without any spread at training
+temperature, and how often it just repeats the retriever.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cosearch import schema
+from cosearch.artifacts import write_json
+from cosearch.core.advantages import is_constant
+from cosearch.core.lockstep import run_lockstep
+from cosearch.core.observe import RankerStage
+from cosearch.core.rewards import call_reward, hit_at
+from cosearch.core.seeds import derive
+from cosearch.core.types import Trajectory
+from cosearch.data.assemble import read_questions
+from cosearch.stage import Stage
+from cosearch.train.joint import read_trained
+from cosearch.train.policy import Policy
+from cosearch.train.ranker import answerable, retrieve_lists
+from cosearch.train.single_turn import RankingList, rank_list
+from cosearch.train.wiring import Parts, open_corpus, open_policy
+
+
+@dataclass(frozen=True, slots=True)
+class GateMeasures:
+    """Shares over development lists with an answer among their candidates."""
+
+    lists: int
+    id_accuracy: float
+    """The first id leads to a relevant passage, candidates shuffled."""
+    chance: float
+    """What a random first id would reach."""
+    hit_1: float
+    retriever_hit_1: float
+    constant_share: float
+    identity_share: float
+    well_formed: float
+
+
+def refusals(found: GateMeasures, rules: schema.Gate) -> list[str]:
+    """Why a ranker's rows are withheld; empty when it passes."""
+    gain = found.hit_1 - found.retriever_hit_1
+    checks = [
+        (found.lists > 0, "no development list has an answer among its candidates"),
+        (
+            found.id_accuracy >= rules.min_id_accuracy,
+            f"id accuracy {found.id_accuracy:.3f} < {rules.min_id_accuracy}",
+        ),
+        (
+            gain >= rules.min_gain_over_retriever,
+            f"Hit@1 gain over the retriever {gain:+.3f} < {rules.min_gain_over_retriever}",
+        ),
+        (
+            found.constant_share <= rules.max_constant_share,
+            f"groups without spread {found.constant_share:.3f} > {rules.max_constant_share}",
+        ),
+        (
+            found.identity_share <= rules.max_identity_share,
+            f"retriever order repeated {found.identity_share:.3f} > {rules.max_identity_share}",
+        ),
+    ]
+    return [reason for passed, reason in checks if not passed]
+
+
+def write_gate(stage: Stage, seed: int, target: Path) -> None:
+    """Check the base ranker and every variant's ranker of ``seed``; write gate.json."""
+    parts, rules = Parts.of(stage.settings, {}), stage.settings.section(schema.Gate)
+    _, retriever = open_corpus(stage.settings, stage.paths)
+    questions = read_questions(stage.paths, "dev")
+    retrieved = retrieve_lists(questions, retriever, parts.method.rollout.top_n)
+    lists = answerable(retrieved, parts.credit().relevance)[: rules.lists]
+    verdicts: dict[str, Any] = {}
+    for name, folder in _ranker_folders(stage, parts, seed).items():
+        policy = open_policy(folder, parts.ranker, parts.method.rollout.ranker_temperature)
+        found = measure_ranker(lists, policy, parts, seed)
+        verdicts[name] = {"measures": asdict(found), "refused": refusals(found, rules)}
+        stage.progress.say(f"gate: {name}: {verdicts[name]['refused'] or 'passes'}")
+    write_json(target / "gate.json", verdicts)
+
+
+def measure_ranker(
+    lists: Sequence[RankingList], policy: Policy, parts: Parts, seed: int
+) -> GateMeasures:
+    """All measures of one ranker."""
+    greedy = parts.ranker_stage(policy.codec, 0.0)
+    sampled = parts.ranker_stage(policy.codec, policy.temperature)
+    group = parts.method.rollout.group_size
+    shuffled = _rank([_shuffle(entry, seed) for entry in lists], greedy, policy, 1)
+    ranked = _rank(lists, greedy, policy, 1)
+    drawn = _rank(lists, sampled, policy, group)
+    credit = parts.credit()
+    rewards = [call_reward(t.calls[0], t, credit.reward, credit.relevance) for t in drawn]
+    groups = [
+        [reward.r_rank for reward in rewards[start : start + group]]
+        for start in range(0, len(rewards), group)
+    ]
+    labels = [credit.relevance.label(e.question, e.candidates) for e in lists]
+    return GateMeasures(
+        lists=len(lists),
+        id_accuracy=_mean([_hit(t, parts) for t in shuffled]),
+        chance=_mean([sum(row) / len(row) for row in labels]),
+        hit_1=_mean([_hit(t, parts) for t in ranked]),
+        retriever_hit_1=_mean([hit_at(row, 1) for row in labels]),
+        constant_share=_mean([is_constant(rewards) for rewards in groups]),
+        identity_share=_mean(
+            [t.calls[0].ranking == tuple(range(len(t.calls[0].ranking))) for t in ranked]
+        ),
+        well_formed=_mean([t.calls[0].well_formed for t in drawn]),
+    )
+
+
+def _ranker_folders(stage: Stage, parts: Parts, seed: int) -> dict[str, str]:
+    """The base ranker, and the rankers that variants of this seed ended with."""
+    folders = {"base": parts.models.ranker}
+    for path in sorted(stage.paths.train("*", seed).parent.glob("*/trained.json")):
+        models, _ = read_trained(path.parent)
+        if "ranker" in models:
+            folders[path.parent.name] = models["ranker"]
+    return folders
+
+
+def _rank(
+    lists: Sequence[RankingList], stage: RankerStage, policy: Policy, samples: int
+) -> list[Trajectory]:
+    seed = derive("gate")
+    coroutines = [
+        rank_list(entry, sample, stage, seed, stage.sampling)
+        for entry in lists
+        for sample in range(samples)
+    ]
+    return run_lockstep(coroutines, {"ranker": policy.sampler})
+
+
+def _shuffle(entry: RankingList, seed: int) -> RankingList:
+    candidates = list(entry.candidates)
+    random.Random(derive("gate", seed, entry.question.id)).shuffle(candidates)
+    return replace(entry, candidates=tuple(candidates))
+
+
+def _hit(trajectory: Trajectory, parts: Parts) -> float:
+    call = trajectory.calls[0]
+    labels = parts.credit().relevance.label(trajectory.question, call.candidates)
+    return hit_at([labels[position] for position in call.ranking], 1)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 9) if values else 0.0

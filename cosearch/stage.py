@@ -1,0 +1,97 @@
+"""What every stage's page begins and ends with: arguments, checked parameters, progress, a record
+of the run, and errors told in one line."""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from cosearch import config
+from cosearch.artifacts import Paths, write_json
+from cosearch.progress import Progress
+
+AXES: dict[str, Callable[[str], Any]] = {
+    "variant": str,
+    "system": str,
+    "seed": int,
+    "scope": str,
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One run of one stage. ``axes`` holds its place in the graph, such as variant and seed."""
+
+    name: str
+    settings: config.Settings
+    paths: Paths
+    axes: dict[str, Any]
+    progress: Progress
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The stage's name in the graph: ``train@cosearch-0``."""
+        return "@".join(filter(None, (self.name, "-".join(map(str, self.axes.values())))))
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to the phase's seconds in the run record."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:
+    """Parse the command line, check the parameters, run ``page`` and record the run.
+
+    A wrong parameter, a missing or damaged file and the like end with one line and exit code 1.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m stages.{name}", description=doc)
+    parser.add_argument("--profile", required=True, help="profile of params.yaml")
+    for axis in axes:
+        parser.add_argument(f"--{axis}", required=True, type=AXES[axis])
+    arguments = parser.parse_args()
+    try:
+        _run(name, page, arguments, axes)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {name}: {' '.join(str(error).split())}")
+
+
+def _run(
+    name: str, page: Callable[[Stage], None], arguments: argparse.Namespace, axes: tuple[str, ...]
+) -> None:
+    settings = config.load(arguments.profile)
+    values = {axis: getattr(arguments, axis) for axis in axes}
+    with Progress() as progress:
+        stage = Stage(name, settings, Paths(arguments.profile), values, progress)
+        with stage.phase("total"):
+            page(stage)
+    record = {
+        "stage": stage.title,
+        "parameters_read": sorted(settings.asked),
+        "seconds": {phase: round(value, 3) for phase, value in stage.seconds.items()},
+        "python": platform.python_version(),
+        "packages": _versions(),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+    }
+    write_json(stage.paths.timing(stage.title), record)
+
+
+def _versions() -> dict[str, str]:
+    names = ("torch", "transformers", "polars", "numpy", "faiss-cpu", "faiss-gpu", "dvc")
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,37 @@
+"""Greedy measures on development questions: what the curves show and what settings are chosen by."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from cosearch.core.credit import CreditRules
+from cosearch.core.rewards import call_reward, hit_at, main_reward
+from cosearch.core.text import exact_match
+from cosearch.core.types import Trajectory
+
+
+def measure(trajectories: Sequence[Trajectory], credit: CreditRules) -> dict[str, float]:
+    """F1, EM, format, searches and Hit@k given I_ans, each a mean over what it concerns."""
+    answered = [t for t in trajectories if t.well_formed]
+    calls = [
+        (call, call_reward(call, t, credit.reward, credit.relevance))
+        for t in trajectories
+        for call in t.calls
+    ]
+    answerable = [(call, reward) for call, reward in calls if reward.has_answer]
+    count = len(trajectories)
+    return {
+        "f1": math.fsum(main_reward(t, credit.reward) for t in answered) / count,
+        "em": math.fsum(exact_match(t.answer or "", t.question.golds) for t in answered) / count,
+        "well_formed": len(answered) / count,
+        "searches": len(calls) / count,
+        "ranker_well_formed": _mean(call.well_formed for call, _ in calls),
+        **{
+            f"hit_{k}": _mean(hit_at([r.labels[p] for p in c.ranking], k) for c, r in answerable)
+            for k in credit.reward.hit_cutoffs
+        },
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    collected = [float(value) for value in values]
+    return math.fsum(collected) / len(collected) if collected else 0.0

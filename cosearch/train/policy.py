@@ -1,0 +1,137 @@
+"""One role of the system: its text codec, its sampler, and its trainer if it learns.
+
+A frozen ranker is a policy without a trainer; a shared backbone is one policy under both roles.
+"""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from cosearch.core.protocols import Codec, Generate
+from cosearch.core.types import Generation, Sample
+
+
+class ModelCodec(Codec, Protocol):
+    """A codec that belongs to a model folder."""
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer and chat template beside exported weights."""
+
+
+class Sampler(Protocol):
+    """The engine behind a role's ``Generate`` requests."""
+
+    weights: int
+
+    def __call__(self, requests: Sequence[Generate]) -> Sequence[Generation]: ...
+    def load_weights(self, weights: Mapping[str, Any], version: int) -> None: ...
+    def checksum(self) -> str: ...
+
+
+class Trainer(Protocol):
+    """Turns samples into optimiser steps; knows no agent, ranker, reward or group."""
+
+    version: int
+
+    def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]: ...
+    def update(self, samples: Sequence[Sample], temperature: float) -> Any: ...
+    def weights(self) -> Mapping[str, Any]: ...
+    def checksum(self) -> str: ...
+    def save(self, path: Path) -> None: ...
+    def restore(self, path: Path) -> None: ...
+    def export(self, folder: Path) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``temperature`` is that of training rollouts; log-probabilities are taken at it."""
+
+    codec: ModelCodec
+    sampler: Sampler
+    trainer: Trainer | None
+    temperature: float
+
+    def hand_over(self) -> None:
+        """Give the trainer's weights to the sampler. Raises RuntimeError if they did not arrive."""
+        if self.trainer is None:
+            raise RuntimeError("a frozen policy has no weights to hand over")
+        self.sampler.load_weights(self.trainer.weights(), self.trainer.version)
+        if self.sampler.checksum() != self.trainer.checksum():
+            raise RuntimeError(
+                f"the sampler holds stale weights after update {self.trainer.version}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Samples with the trainer's old log-probabilities in place of the sampler's.
+
+    ``measured`` aligns with ``samples`` and is None where the advantage is zero throughout: such a
+    sample only counts in the denominator. ``gap_mean`` and ``gap_max`` compare the two sources.
+    """
+
+    samples: tuple[Sample, ...]
+    measured: tuple[list[float] | None, ...]
+    gap_mean: float
+    gap_max: float
+
+
+def prepare(policy: Policy, samples: Sequence[Sample], importance_cap: float | None) -> Prepared:
+    """Old log-probabilities of one round, measured before any update of it (Eq. 3).
+
+    With ``importance_cap``, every advantage is scaled by the truncated ratio trainer / sampler.
+    """
+    assert policy.trainer is not None
+    live = [index for index, sample in enumerate(samples) if any(sample.advantages)]
+    found = policy.trainer.logprobs([samples[index] for index in live], policy.temperature)
+    measured: list[list[float] | None] = [None] * len(samples)
+    for index, values in zip(live, found, strict=True):
+        measured[index] = values
+    gaps = [
+        abs(new - old)
+        for sample, values in zip(samples, measured, strict=True)
+        if values is not None
+        for new, old, flag in zip(values, sample.old_logprobs, sample.loss_mask, strict=True)
+        if flag
+    ]
+    return Prepared(
+        tuple(_with_old(s, v, importance_cap) for s, v in zip(samples, measured, strict=True)),
+        tuple(measured),
+        math.fsum(gaps) / max(1, len(gaps)),
+        max(gaps, default=0.0),
+    )
+
+
+def _with_old(sample: Sample, values: list[float] | None, cap: float | None) -> Sample:
+    if values is None:
+        return sample
+    advantages = sample.advantages
+    if cap is not None:
+        advantages = [
+            advantage * min(cap, math.exp(new - old))
+            for advantage, new, old in zip(advantages, values, sample.old_logprobs, strict=True)
+        ]
+    return replace(sample, old_logprobs=values, advantages=advantages)
+
+
+def learn(policy: Policy, samples: Sequence[Sample], *, per_update: int, seed: int) -> list[Any]:
+    """One pass over ``samples`` in ``ceil(n / per_update)`` updates, then the hand-over.
+
+    The split is even and the order a seeded shuffle. Returns the statistics of each update.
+    """
+    assert policy.trainer is not None
+    if not samples:
+        return []
+    order = list(range(len(samples)))
+    random.Random(seed).shuffle(order)
+    updates = math.ceil(len(samples) / per_update)
+    edges = [round(number * len(order) / updates) for number in range(updates + 1)]
+    statistics = [
+        policy.trainer.update([samples[i] for i in order[start:end]], policy.temperature)
+        for start, end in zip(edges, edges[1:], strict=False)
+    ]
+    policy.hand_over()
+    return statistics

@@ -1,0 +1,149 @@
+"""The Fixed Ranker: its training lists, its training, and the lists other checks use."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cosearch import schema
+from cosearch.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
+from cosearch.core.protocols import Engine, Retrieve
+from cosearch.core.relevance import RelevanceRule
+from cosearch.core.seeds import derive
+from cosearch.core.types import Candidate, Passage, Question
+from cosearch.data.assemble import read_questions
+from cosearch.data.corpus import Corpus
+from cosearch.stage import Stage
+from cosearch.train.resume import RunStore
+from cosearch.train.single_turn import ListRules, RankingList, train_ranker
+from cosearch.train.wiring import (
+    Parts,
+    engines_of,
+    fingerprint,
+    identity,
+    open_corpus,
+    open_learner,
+)
+
+SLICE = 4096
+"""Passages read at a time when lists are joined with the corpus."""
+
+
+def retrieve_lists(
+    questions: Sequence[Question], retriever: Engine, top_n: int
+) -> list[RankingList]:
+    """D_N of every question, with the question's own text as the query."""
+    found = retriever([Retrieve(question.text, top_n) for question in questions])
+    return [
+        RankingList(question, tuple(candidates))
+        for question, candidates in zip(questions, found, strict=True)
+    ]
+
+
+def answerable(lists: Sequence[RankingList], relevance: RelevanceRule) -> list[RankingList]:
+    """Lists with a relevant candidate; nothing can be learned from the others (Appendix)."""
+    return [entry for entry in lists if any(relevance.label(entry.question, entry.candidates))]
+
+
+def make_lists(stage: Stage, target: Path) -> None:
+    """Write the fixed ranker's lists: retrieval queries in seeded order that have an answer in
+    D_N, as many as asked for."""
+    parts, block = Parts.of(stage.settings, {}), stage.settings.section(schema.FixedRanker)
+    _, retriever = open_corpus(stage.settings, stage.paths)
+    pool = sorted(
+        read_questions(stage.paths, "train"),
+        key=lambda q: derive(block.seed, "lists", q.dataset, q.id),
+    )
+    retrieved = retrieve_lists(pool, retriever, parts.method.rollout.top_n)
+    kept = answerable(retrieved, parts.credit().relevance)[: block.lists]
+    write_frame(target / "lists.parquet", _lists_frame(kept), LISTS_SCHEMA)
+    counts = {"queries": len(pool), "answerable": len(kept), "wanted": block.lists}
+    write_json(target / "metrics.json", counts)
+
+
+def read_lists(path: Path, corpus: Corpus) -> list[RankingList]:
+    """Lists with their passages, read from the corpus in one pass."""
+    frame = read_frame(path, LISTS_SCHEMA)
+    needed = set(frame["candidate_ids"].explode().to_list())
+    passages = {p.id: p for part in corpus.slices(SLICE) for p in part if p.id in needed}
+    return [_list(row, passages) for row in frame.iter_rows(named=True)]
+
+
+def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) -> None:
+    """Train the Fixed Ranker on the lists and publish model, rollouts and metrics."""
+    parts, block = Parts.of(stage.settings, {}), stage.settings.section(schema.FixedRanker)
+    folder = parts.models.ranker
+    who = identity(parts, stage.paths, [folder], fixed_ranker=block.model_dump(), seed=seed)
+    corpus, retriever = open_corpus(stage.settings, stage.paths)
+    lists = read_lists(lists_path, corpus)
+    rollout = parts.method.rollout
+    rules = ListRules(
+        rounds=block.rounds,
+        lists=min(block.questions, len(lists)),
+        group_size=rollout.group_size,
+        per_update=parts.train.update_questions * rollout.group_size,
+        seed=seed,
+    )
+    with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
+        policy = open_learner(
+            folder,
+            parts.ranker,
+            parts,
+            temperature=rollout.ranker_temperature,
+            lr=block.lr,
+            max_tokens=parts.ranker.max_turn_tokens,
+            scratch=store.folder,
+        )
+        train_ranker(
+            rules=rules,
+            credit=parts.credit(),
+            lists=lists,
+            stage=parts.ranker_stage(policy.codec, policy.temperature),
+            policy=policy,
+            engines=engines_of(retriever, {"ranker": policy}),
+            store=store,
+            report=lambda number, phase, metrics: _report(stage, rules, number, phase, metrics),
+        )
+        store.publish(target, rules.rounds)
+        assert policy.trainer is not None
+        policy.trainer.export(target / "ranker")
+        policy.codec.save(target / "ranker")
+        store.discard()
+
+
+def _lists_frame(lists: Sequence[RankingList]) -> pl.DataFrame:
+    rows = [
+        (
+            entry.question.dataset,
+            entry.question.id,
+            entry.question.text,
+            entry.question.golds,
+            [candidate.passage.id for candidate in entry.candidates],
+            [candidate.score for candidate in entry.candidates],
+        )
+        for entry in lists
+    ]
+    return pl.DataFrame(rows, schema=LISTS_SCHEMA, orient="row")
+
+
+def _list(row: Mapping[str, Any], passages: Mapping[str, Passage]) -> RankingList:
+    question = Question(
+        row["question_id"], row["dataset"], row["question"], tuple(row["golds"])
+    )
+    return RankingList(question, tuple(_candidates(row, passages)))
+
+
+def _candidates(row: Mapping[str, Any], passages: Mapping[str, Passage]) -> Iterator[Candidate]:
+    for identifier, score in zip(row["candidate_ids"], row["scores"], strict=True):
+        if identifier not in passages:
+            raise ValueError(f"list {row['question_id']}: no passage {identifier} in this corpus")
+        yield Candidate(passages[identifier], score)
+
+
+def _report(
+    stage: Stage, rules: ListRules, number: int, phase: str, metrics: Mapping[str, float]
+) -> None:
+    shown = ("r_rank", "hit_1", "ranker_well_formed")
+    note = " ".join(f"{name}={metrics[name]:.3f}" for name in shown if name in metrics)
+    stage.progress.show(stage.title, number + (phase == "done"), rules.rounds, note or phase)

@@ -1,0 +1,211 @@
+"""What a round leaves behind: one Parquet file of rollouts and one row of metrics."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from cosearch.artifacts import ROLLOUT_SCHEMA
+from cosearch.core.advantages import is_constant
+from cosearch.core.credit import AgentVerdict, CallVerdict, CreditRules, Verdicts
+from cosearch.core.rewards import hit_at
+from cosearch.core.types import Generation, SearchCall, Terminal, Trajectory
+from cosearch.train.policy import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A finished round. ``prepared`` and ``updates`` hold the roles that were trained."""
+
+    number: int
+    trajectories: Sequence[Trajectory]
+    verdicts: Verdicts
+    prepared: Mapping[str, Prepared]
+    updates: Mapping[str, Sequence[Any]]
+    dev: Mapping[str, float]
+
+    def frame(self) -> pl.DataFrame:
+        """Trajectory rows and call rows under ``ROLLOUT_SCHEMA``, in the fixed order."""
+        return pl.DataFrame(list(self._rows()), schema=ROLLOUT_SCHEMA, orient="row")
+
+    def metrics(self, credit: CreditRules) -> dict[str, float]:
+        """Metrics of the round; shares and means, rounded to nine digits."""
+        values = {
+            "round": float(self.number + 1),
+            **agent_metrics(self.trajectories, self.verdicts),
+            **call_metrics(self.trajectories, self.verdicts, credit.reward.hit_cutoffs),
+            **self._learning(),
+            **{f"dev_{name}": value for name, value in self.dev.items()},
+        }
+        return {name: round(value, 9) for name, value in values.items()}
+
+    def _learning(self) -> dict[str, float]:
+        values: dict[str, float] = {}
+        for role, prepared in self.prepared.items():
+            values[f"{role}_samples"] = len(prepared.samples)
+            values[f"{role}_gap_mean"] = prepared.gap_mean
+            values[f"{role}_gap_max"] = prepared.gap_max
+            rows = [asdict(update) for update in self.updates[role]]
+            values[f"{role}_updates"] = len(rows)
+            for name in rows[0] if rows else ():
+                values[f"{role}_{name}"] = _mean(row[name] for row in rows)
+        return values
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        measured = {
+            role: iter(self.prepared[role].measured if role in self.prepared else ())
+            for role in ("agent", "ranker")
+        }
+        for trajectory, verdict, calls in zip(
+            self.trajectories, self.verdicts.agent, self.verdicts.calls, strict=True
+        ):
+            values = next(measured["agent"], None) if verdict.trained else None
+            yield _row(self._trajectory_row(trajectory, verdict, values))
+            for call, judged in zip(trajectory.calls, calls, strict=True):
+                values = next(measured["ranker"], None) if judged.trained else None
+                yield _row(self._call_row(trajectory, call, judged, values))
+
+    def _trajectory_row(
+        self, trajectory: Trajectory, verdict: AgentVerdict, measured: list[float] | None
+    ) -> dict[str, Any]:
+        return self._identity("trajectory", trajectory) | {
+            "text": "\n\n".join(trajectory.turns),
+            "ids": trajectory.ids,
+            "loss_mask": trajectory.loss_mask,
+            "logprobs": trajectory.logprobs,
+            "trainer_logprobs": measured,
+            "advantages": [verdict.advantage * flag for flag in trajectory.loss_mask],
+            "spans": [
+                {"kind": s.kind.value, "turn": s.turn, "start": s.start, "end": s.end}
+                for s in trajectory.spans
+            ],
+            "answer": trajectory.answer,
+            "terminal": trajectory.terminal.value,
+            "fault": trajectory.fault,
+            "r_main": verdict.reward,
+            "group": verdict.group,
+            "advantage": verdict.advantage,
+            "trained": verdict.trained,
+            "sampling": asdict(trajectory.sampling),
+            "weights": trajectory.weights,
+        }
+
+    def _call_row(
+        self,
+        trajectory: Trajectory,
+        call: SearchCall,
+        verdict: CallVerdict,
+        measured: list[float] | None,
+    ) -> dict[str, Any]:
+        reward = verdict.reward
+        row = self._identity("call", trajectory) | {
+            "turn": call.turn,
+            "query": call.query,
+            "candidates": [
+                {"id": c.passage.id, "score": c.score, "relevant": relevant}
+                for c, relevant in zip(call.candidates, reward.labels, strict=True)
+            ],
+            "ranking": call.ranking,
+            "has_answer": reward.has_answer,
+            "r_rel": reward.r_rel,
+            "r_main": reward.r_main,
+            "r_rank": reward.r_rank,
+            "branch": reward.branch.value,
+            "group": verdict.group,
+            "advantage": verdict.advantage,
+            "trained": verdict.trained,
+            "dropped_documents": call.dropped_documents,
+        }
+        if call.output is None:
+            return row
+        return row | _generation_columns(
+            call.output.prompt_ids, call.output.generation, verdict.advantage
+        ) | {
+            "text": call.output.text,
+            "fault": call.output.fault,
+            "trainer_logprobs": measured,
+            "dropped_candidates": call.output.dropped_candidates,
+        }
+
+    def _identity(self, kind: str, trajectory: Trajectory) -> dict[str, Any]:
+        question = trajectory.question
+        return {
+            "kind": kind,
+            "round": self.number,
+            "dataset": question.dataset,
+            "question_id": question.id,
+            "sample": trajectory.sample,
+            "question": question.text,
+            "golds": question.golds,
+        }
+
+
+def agent_metrics(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> dict[str, float]:
+    """Rewards, ends and lengths of the agent's trajectories."""
+    ends = Counter(trajectory.terminal for trajectory in trajectories)
+    groups: dict[str, list[float]] = {}
+    for verdict in verdicts.agent:
+        groups.setdefault(verdict.group, []).append(verdict.reward)
+    return {
+        "r_main": _mean(verdict.reward for verdict in verdicts.agent),
+        **{f"end_{end.value}": ends[end] / max(1, len(trajectories)) for end in Terminal},
+        "searches": _mean(len(trajectory.calls) for trajectory in trajectories),
+        "agent_tokens": _mean(sum(trajectory.loss_mask) for trajectory in trajectories),
+        "agent_constant_groups": _mean(is_constant(rewards) for rewards in groups.values()),
+    }
+
+
+def call_metrics(
+    trajectories: Sequence[Trajectory], verdicts: Verdicts, cutoffs: Sequence[int]
+) -> dict[str, float]:
+    """Ranking quality over all calls, and the groups before and after the k_min filter."""
+    calls = [
+        (call, verdict)
+        for trajectory, row in zip(trajectories, verdicts.calls, strict=True)
+        for call, verdict in zip(trajectory.calls, row, strict=True)
+    ]
+    answerable = [(c, v) for c, v in calls if v.reward.has_answer]
+    groups: dict[str, list[float]] = {}
+    for _, verdict in calls:
+        if verdict.group is not None:
+            groups.setdefault(verdict.group, []).append(verdict.reward.r_rank)
+    return {
+        "calls": len(calls),
+        "has_answer": _mean(v.reward.has_answer for _, v in calls),
+        "ranker_well_formed": _mean(c.well_formed for c, _ in calls),
+        "r_rel": _mean(v.reward.r_rel for _, v in answerable),
+        "r_rank": _mean(v.reward.r_rank for _, v in calls if v.group is not None),
+        **{
+            f"hit_{k}": _mean(hit_at([v.reward.labels[p] for p in c.ranking], k) for c, v in answerable)
+            for k in cutoffs
+        },
+        "groups": len(groups),
+        "grouped_calls": sum(map(len, groups.values())),
+        "ranker_constant_groups": _mean(is_constant(rewards) for rewards in groups.values()),
+    }
+
+
+def _generation_columns(
+    prompt_ids: Sequence[int], generation: Generation, advantage: float
+) -> dict[str, Any]:
+    before = len(prompt_ids)
+    return {
+        "ids": (*prompt_ids, *generation.ids),
+        "loss_mask": [0] * before + [1] * len(generation.ids),
+        "logprobs": [0.0] * before + list(generation.logprobs),
+        "advantages": [0.0] * before + [advantage] * len(generation.ids),
+        "sampling": asdict(generation.sampling),
+        "weights": generation.weights,
+    }
+
+
+def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(values.get(name) for name in ROLLOUT_SCHEMA)
+
+
+def _mean(values: Iterable[float]) -> float:
+    collected = [float(value) for value in values]
+    return math.fsum(collected) / len(collected) if collected else 0.0

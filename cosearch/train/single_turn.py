@@ -1,0 +1,115 @@
+"""Single-turn GRPO of the ranker on r_rel alone: the Fixed Ranker (Appendix; Table 2).
+
+Every list (a retrieval query with its candidates) is ranked G times; the list is the group. There
+is no agent, so there is no r_main: a well-formed ranking earns r_rel, any other -alpha.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cosearch.core.credit import CreditRules, Verdicts, assign_credit, ranker_samples
+from cosearch.core.lockstep import run_lockstep
+from cosearch.core.observe import PendingSearch, RankerStage
+from cosearch.core.protocols import Engine
+from cosearch.core.seeds import derive
+from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
+from cosearch.train.policy import Policy, learn, prepare
+from cosearch.train.record import Round
+from cosearch.train.resume import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class RankingList:
+    """A retrieval query (the question's own text) and its D_N."""
+
+    question: Question
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRules:
+    """``lists`` per round, ``group_size`` rankings each; one update takes ``per_update`` rankings."""
+
+    rounds: int
+    lists: int
+    group_size: int
+    per_update: int
+    seed: int
+
+
+async def rank_list(
+    entry: RankingList, sample: int, stage: RankerStage, seed: int, sampling: Sampling
+) -> Trajectory:
+    """One ranking of ``entry``, as a trajectory with a single call and no agent text."""
+    search = PendingSearch(
+        entry.question,
+        entry.question.text,
+        0,
+        derive(seed, entry.question.dataset, entry.question.id, sample),
+        entry.candidates,
+        tuple(range(min(stage.top_k, len(entry.candidates)))),
+    )
+    call = (await stage(search)).done(0)
+    return Trajectory(
+        entry.question, sample, (), (), (), (), (), (call,), "", Terminal.ANSWERED, None, sampling, 0
+    )
+
+
+def train_ranker(
+    *,
+    rules: ListRules,
+    credit: CreditRules,
+    lists: Sequence[RankingList],
+    stage: RankerStage,
+    policy: Policy,
+    engines: Mapping[str, Engine],
+    store: RunStore,
+    report: Callable[[int, str, Mapping[str, float]], None],
+) -> None:
+    """Run the rounds that ``store`` does not hold yet."""
+    credit = replace(credit, reward=replace(credit.reward, use_main=False))
+    policies = {"ranker": policy}
+    first = store.resume(policies, ["ranker"])
+    if first == 0:
+        store.start({})
+    for number in range(first, rules.rounds):
+        report(number, "rollout", {})
+        batch = random.Random(derive(rules.seed, "lists", number)).sample(lists, rules.lists)
+        trajectories = _rank(number, rules, batch, stage, engines)
+        report(number, "update", {})
+        verdicts = assign_credit(trajectories, credit)
+        prepared = prepare(policy, ranker_samples(trajectories, verdicts), None)
+        seed = derive(rules.seed, "update", number, "ranker")
+        updates = learn(policy, prepared.samples, per_update=rules.per_update, seed=seed)
+        done = _round(number, trajectories, verdicts, prepared, updates)
+        metrics = done.metrics(credit)
+        store.save(done, metrics, policies, ["ranker"])
+        report(number, "done", metrics)
+
+
+def _rank(
+    number: int,
+    rules: ListRules,
+    batch: Sequence[RankingList],
+    stage: RankerStage,
+    engines: Mapping[str, Engine],
+) -> list[Trajectory]:
+    seed = derive(rules.seed, "round", number)
+    coroutines: list[Any] = [
+        rank_list(entry, sample, stage, seed, stage.sampling)
+        for entry in batch
+        for sample in range(rules.group_size)
+    ]
+    return run_lockstep(coroutines, engines)
+
+
+def _round(
+    number: int,
+    trajectories: Sequence[Trajectory],
+    verdicts: Verdicts,
+    prepared: Any,
+    updates: Sequence[Any],
+) -> Round:
+    return Round(number, trajectories, verdicts, {"ranker": prepared}, {"ranker": updates}, {})

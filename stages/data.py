@@ -1,0 +1,25 @@
+"""Questions and corpus: generated, or read from published files."""
+
+import os
+from pathlib import Path
+
+from cosearch.data.assemble import assemble
+from cosearch.schema import Data
+from cosearch.stage import Stage, run_stage
+
+
+def page(stage: Stage) -> None:
+    """Write artifacts/PROFILE/data."""
+    settings = stage.settings.section(Data)
+    folder = Path(os.environ.get("COSEARCH_DATA") or settings.folder or ".")
+    manifest = assemble(settings, folder, stage.paths)
+    stage.progress.say(f"corpus: {manifest['corpus']['rows']} passages")
+
+
+def main() -> None:
+    """Run the stage from the command line."""
+    run_stage("data", __doc__, page)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Build the FAISS index over the encoded corpus and check that passages find themselves."""
+
+from cosearch.engines import build
+from cosearch.schema import Index
+from cosearch.stage import Stage, run_stage
+from cosearch.train.wiring import open_corpus
+
+
+def page(stage: Stage) -> None:
+    """Write artifacts/PROFILE/index."""
+    manifest = build.build_index(
+        stage.paths.encoded, stage.paths.index, stage.settings.section(Index)
+    )
+    _, retriever = open_corpus(stage.settings, stage.paths)
+    stage.progress.say(
+        f"index: {manifest['rows']} vectors, self-retrieval {retriever.self_check_rate:.3f}"
+    )
+
+
+def main() -> None:
+    """Run the stage from the command line."""
+    run_stage("index", __doc__, page)
+
+
+if __name__ == "__main__":
+    main()
