@@ -6,16 +6,17 @@ passage's *position* in the file is its number in every index built over it.
 
 import hashlib
 import json
-import os
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from cosearch.artifacts import write_aside, write_json
 from cosearch.core.types import Passage
 from cosearch.data.records import Record, read_records
 
@@ -62,6 +63,11 @@ class Corpus:
         columns = self._table.slice(start, max(0, stop - start)).to_pydict()
         return [Passage(*row) for row in zip(*columns.values(), strict=True)]
 
+    def positions(self, ids: Sequence[str]) -> np.ndarray:
+        """Positions of passages by id, -1 where the corpus has no such id; int64."""
+        found = pc.index_in(pa.array(ids, pa.string()), value_set=self._table["id"])
+        return np.asarray(pc.fill_null(found, -1), np.int64)
+
     def slices(self, size: int) -> Iterator[list[Passage]]:
         """The whole corpus in consecutive lists of at most ``size`` passages."""
         for start in range(0, len(self), size):
@@ -89,13 +95,17 @@ def write_corpus(passages: Iterable[Passage], folder: str | Path, *, source: str
     ids, bodies = _spool(passages, spool, source)
     keep = _first_occurrences(bodies)
     _check_ids(ids[keep], source)
-    sha256 = _copy_kept(spool, folder / _ARROW, keep)
+    digest = hashlib.sha256()
+    write_aside(folder / _ARROW, lambda aside: _copy_kept(spool, aside, keep, digest))
     spool.unlink()
     rows = int(keep.sum())
-    manifest = {"source": source, "rows": rows, "duplicates": len(keep) - rows, "sha256": sha256}
-    aside = folder / f"{_MANIFEST}.part"
-    aside.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
-    os.replace(aside, folder / _MANIFEST)
+    manifest = {
+        "source": source,
+        "rows": rows,
+        "duplicates": len(keep) - rows,
+        "sha256": digest.hexdigest(),
+    }
+    write_json(folder / _MANIFEST, manifest)
     return manifest
 
 
@@ -189,15 +199,13 @@ def _check_ids(ids: np.ndarray, source: str) -> None:
         raise ValueError(f"{source}: the id of passage {repeated[0] + 1} is used before")
 
 
-def _copy_kept(spool: Path, target: Path, keep: np.ndarray) -> str:
-    """Copy the kept rows of ``spool`` and return the hash of what was written."""
-    digest = hashlib.sha256()
-    aside = target.with_suffix(".part")
+def _copy_kept(spool: Path, target: Path, keep: np.ndarray, digest: "hashlib._Hash") -> None:
+    """Copy the kept rows of ``spool`` to ``target``, adding them to ``digest``."""
     start = written = 0
     with (
         pa.memory_map(str(spool)) as source,
         pa.ipc.open_file(source) as reader,
-        pa.ipc.new_file(str(aside), _SCHEMA) as writer,
+        pa.ipc.new_file(str(target), _SCHEMA) as writer,
     ):
         for number in range(reader.num_record_batches):
             batch = reader.get_batch(number)
@@ -207,8 +215,6 @@ def _copy_kept(spool: Path, target: Path, keep: np.ndarray) -> str:
             written += len(kept)
             writer.write_batch(kept)
             _update(digest, kept)
-    os.replace(aside, target)
-    return digest.hexdigest()
 
 
 def _with_ids(batch: pa.RecordBatch, start: int) -> pa.RecordBatch:

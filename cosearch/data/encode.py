@@ -6,7 +6,6 @@ Nine hours of encoding survive whatever happens later, and a killed run goes on 
 
 import json
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cosearch.artifacts import write_aside, write_json
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus
 
@@ -94,7 +94,7 @@ class _Plan:
             vectors = np.load(self.path(shard), mmap_mode="r")
         except (OSError, ValueError):
             return False
-        return vectors.shape == (self.rows(shard), self.dimension)
+        return bool(vectors.shape == (self.rows(shard), self.dimension))
 
     def encode(self, shard: int, encoder: PassageEncoder) -> Iterator[int]:
         """Write one shard; yields the rows of each part as it is encoded."""
@@ -105,10 +105,12 @@ class _Plan:
                 raise ValueError(f"{self.path(shard)}: the encoder returned non-finite vectors")
             vectors.append(part.astype(self.storage))
             yield len(passages)
-        aside = self.path(shard).with_suffix(".part")
-        with aside.open("wb") as file:
-            np.save(file, np.concatenate(vectors))
-        os.replace(aside, self.path(shard))
+        write_aside(self.path(shard), lambda aside: _save(aside, np.concatenate(vectors)))
+
+
+def _save(path: Path, vectors: np.ndarray) -> None:
+    with path.open("wb") as file:  # a handle: given a name, numpy would append ".npy"
+        np.save(file, vectors)
 
 
 def _parts(corpus: Corpus, start: int, stop: int, size: int) -> Iterator[list[Passage]]:
@@ -160,7 +162,7 @@ def _claim(folder: Path, fingerprint: Mapping[str, Any]) -> None:
         return
     for path in (*folder.glob("shard-*"), folder / _MANIFEST):
         path.unlink(missing_ok=True)
-    _write_json(record, fingerprint)
+    write_json(record, fingerprint)
 
 
 def _publish(plan: _Plan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,11 +173,5 @@ def _publish(plan: _Plan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
         "dimension": plan.dimension,
         "shards": shards,
     }
-    _write_json(plan.folder / _MANIFEST, manifest)
+    write_json(plan.folder / _MANIFEST, manifest)
     return manifest
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    aside = path.with_suffix(".part")
-    aside.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", "utf-8")
-    os.replace(aside, path)

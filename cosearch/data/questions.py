@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from cosearch.artifacts import hash_file
 from cosearch.core.text import YES_NO_WORDS, normalize
 from cosearch.core.types import Question
 from cosearch.data.formats import FORMATS, Format, Row, sniff
@@ -136,13 +137,11 @@ def _aliases(path: Path) -> dict[str, list[str]]:
 
 
 def _manifest(file: QuestionFile, name: str, questions: Sequence[Question]) -> dict[str, Any]:
-    with file.path.open("rb") as content:
-        sha256 = hashlib.file_digest(content, "sha256").hexdigest()
     return {
         "dataset": file.dataset,
         "source": file.source,
         "file": file.path.name,
-        "sha256": sha256,
+        "sha256": hash_file(file.path),
         "format": name,
         "split": file.split,
         "rows": len(questions),

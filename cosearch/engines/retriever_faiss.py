@@ -214,7 +214,7 @@ def _load_shard(path: Path, rows: int, dimension: int) -> np.ndarray:
         raise ValueError(f"{path}: damaged or missing shard ({error})") from error
     if vectors.shape != (rows, dimension):
         raise ValueError(f"{path}: shape {vectors.shape}, manifest says {(rows, dimension)}")
-    return vectors.astype(np.float32, copy=False)
+    return np.asarray(vectors, np.float32)
 
 
 def _read_manifest(folder: Path, complaint: str) -> dict[str, Any]:
