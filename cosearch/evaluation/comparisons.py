@@ -74,7 +74,9 @@ def compare(
     """
     for side in (comparison.left, comparison.right):
         if side in withheld:
-            return Outcome(comparison, status=f"withheld: {side}: {withheld[side]}")
+            return Outcome(
+                comparison, status=f"{scope.labels.get(side, side)} withheld: {withheld[side]}"
+            )
     systems = by_system(results)
     left, right = (systems.get(side, []) for side in (comparison.left, comparison.right))
     if not left or not right:

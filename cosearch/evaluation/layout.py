@@ -32,11 +32,13 @@ _MARKDOWN = {sign: "\\" + sign for sign in "\\|`*_[]"} | {"<": "&lt;", ">": "&gt
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``digits``: decimals of printed floats. ``signed``: differences carry their plus."""
+    """``digits``: decimals of printed floats. ``signed``: differences carry their plus.
+    ``text``: words, set flush left."""
 
     name: str
     digits: int = 3
     signed: bool = False
+    text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,12 @@ class Table:
     def markdown(self) -> str:
         """GitHub Markdown with title, note and footnotes."""
         head = [self.head, *(column.name for column in self.columns)]
-        lines = [f"### {_markdown(self.title)}", "", _markdown(self.note), ""]
-        lines += [_piped(map(_markdown, head)), _piped(["---", *["---:"] * len(self.columns)])]
-        lines += [_piped(map(_markdown, self._printed(row))) for row in self.rows]
+        lines = [f"### {escape_markdown(self.title)}", "", escape_markdown(self.note), ""]
+        marks = ["---" if column.text else "---:" for column in self.columns]
+        lines += [_piped(map(escape_markdown, head)), _piped(["---", *marks])]
+        lines += [_piped(map(escape_markdown, self._printed(row))) for row in self.rows]
         if self.footnotes:
-            lines += ["", *(f"- {_markdown(footnote)}" for footnote in self.footnotes)]
+            lines += ["", *(f"- {escape_markdown(footnote)}" for footnote in self.footnotes)]
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
@@ -116,7 +119,8 @@ class Table:
         """A booktabs table."""
         lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(self.title)}. "]
         lines[-1] += f"{_latex(' '.join((self.note, *self.footnotes)))}}}"
-        lines += [rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}", r"\toprule"]
+        sides = "".join("l" if column.text else "r" for column in self.columns)
+        lines += [rf"\begin{{tabular}}{{l{sides}}}", r"\toprule"]
         head = [self.head, *(column.name for column in self.columns)]
         lines += [" & ".join(map(_latex, head)) + r" \\", r"\midrule"]
         for row in self.rows:
@@ -130,7 +134,9 @@ class Table:
 
     def html(self) -> str:
         """A ``figure`` element; every text is escaped."""
-        head = "".join(f"<th>{html.escape(column.name)}</th>" for column in self.columns)
+        head = "".join(
+            f"<th{_side(column)}>{html.escape(column.name)}</th>" for column in self.columns
+        )
         body = "\n".join(self._html_row(row) for row in self.rows)
         notes = "".join(f"<li>{html.escape(footnote)}</li>" for footnote in self.footnotes)
         return (
@@ -147,7 +153,7 @@ class Table:
         table = rich.table.Table(title=Text(self.title), caption=Text(self.note))
         table.add_column(Text(self.head))
         for column in self.columns:
-            table.add_column(Text(column.name), justify="right")
+            table.add_column(Text(column.name), justify="left" if column.text else "right")
         for row in self.rows:
             if row.ruled:
                 table.add_section()
@@ -160,7 +166,8 @@ class Table:
         if row.status is not None:
             span = len(self.columns)
             return f'{start}<td class="status" colspan="{span}">{html.escape(row.status)}</td></tr>'
-        return start + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+        pairs = zip(cells, self.columns, strict=True)
+        return start + "".join(f"<td{_side(of)}>{cell}</td>" for cell, of in pairs) + "</tr>"
 
     def _printed(self, row: Row) -> list[str]:
         """The row as texts; a status stands in the first cell."""
@@ -180,6 +187,10 @@ def printed(cell: Cell, column: Column) -> str:
     return text.replace("-", "+" if column.signed else "") if float(text) == 0 else text
 
 
+def _side(column: Column) -> str:
+    return ' class="text"' if column.text else ""
+
+
 def _exact(cell: Cell) -> str:
     if cell is None:
         return ""
@@ -191,7 +202,7 @@ def _escaper(signs: dict[str, str]) -> Callable[[str], str]:
     return lambda text: " ".join(text.split()).translate(table)
 
 
-_markdown = _escaper(_MARKDOWN)
+escape_markdown = _escaper(_MARKDOWN)
 _latex = _escaper(_LATEX)
 
 

@@ -57,7 +57,7 @@ def main_table(results: Sequence[Result], *, scope: Scope, withheld: Mapping[str
     columns = [*map(Column, names), Column(column), Column("± std")]
     if scope.comparable:
         columns += [Column("paper avg"), Column("ours - paper", signed=True)]
-    footnotes = (*_seed_footnotes(systems, scope), *_published_footnotes(scope))
+    footnotes = (*_seed_footnotes(systems, scope, withheld), *_published_footnotes(scope))
     return Table(
         "main",
         "Answer F1 of the methods (layout of Table 2)",
@@ -213,13 +213,13 @@ def comparison_table(
         ),
         scope.profile,
         (
-            Column("metric"),
+            Column("metric", text=True),
             Column("left"),
             Column("right"),
             Column("difference", signed=True),
             Column(f"{level} low", signed=True),
             Column(f"{level} high", signed=True),
-            Column("verdict"),
+            Column("verdict", text=True),
             Column("detectable"),
             Column("by seed"),
         ),
@@ -255,13 +255,19 @@ def _comparison_row(outcome: Outcome, scope: Scope) -> Row:
     )
 
 
-def _seed_footnotes(systems: Mapping[str, Sequence[Result]], scope: Scope) -> list[str]:
-    """Which seeds stand behind the rows, where there are several or they differ."""
-    seeds = {system: [one.seed for one in found] for system, found in systems.items()}
-    if not seeds or all(len(found) == 1 for found in seeds.values()):
+def _seed_footnotes(
+    systems: Mapping[str, Sequence[Result]], scope: Scope, withheld: Mapping[str, str]
+) -> list[str]:
+    """Which seeds stand behind the rows that print numbers, where any has several."""
+    seeds = {
+        scope.labels[system]: [one.seed for one in found]
+        for system, found in systems.items()
+        if system not in withheld
+    }
+    if all(len(found) == 1 for found in seeds.values()):
         return []
-    texts = [f"{scope.labels.get(system, system)} {found}" for system, found in seeds.items()]
-    return ["Mean over seeds: " + ", ".join(texts)]
+    texts = [f"{label} {', '.join(map(str, found))}" for label, found in seeds.items()]
+    return ["Means over seeds: " + "; ".join(texts)]
 
 
 def _percent(value: float | None, *, scale: float = 1, signed: bool = False) -> str | None:
