@@ -1,0 +1,113 @@
+"""One table, five faces."""
+
+import csv
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from cosearch.evaluation.averages import Average
+from cosearch.evaluation.layout import Column, Row, Table, printed
+
+HOSTILE = "<script>alert('x')</script> & [red]|\\textbf{_}`$%\n\"end"
+
+
+def make_table(rows, **changes):
+    given = {
+        "name": "t",
+        "title": "Title",
+        "note": "profile tiny: made up.",
+        "profile": "tiny",
+        "columns": (Column("a"), Column("b"), Column("mean")),
+        "rows": tuple(rows),
+        "average": ("mean", Average("macro", {"a": 0.5, "b": 0.5})),
+    }
+    return Table(**(given | changes))
+
+
+def terminal(table):
+    console = Console(file=io.StringIO(), width=200, no_color=True)
+    console.print(table.terminal())
+    return console.file.getvalue()
+
+
+def test_an_average_must_be_that_of_its_cells():
+    make_table([Row("good", (0.1, 0.3, 0.2))])
+    with pytest.raises(ValueError, match=r"bad prints 0.2001 as its macro average"):
+        make_table([Row("bad", (0.1, 0.3, 0.2001))])
+
+
+def test_rows_must_fit_and_hold_numbers():
+    with pytest.raises(ValueError, match="short has 2 cells"):
+        make_table([Row("short", (0.1, 0.3))])
+    for value in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="no number"):
+            make_table([Row("odd", (value, 0.3, 0.2))])
+
+
+@pytest.mark.parametrize(
+    ("cell", "column", "text"),
+    [
+        (0.12345, Column("c"), "0.123"),
+        (0.12345, Column("c", 1, signed=True), "+0.1"),
+        (-0.0001, Column("c"), "0.000"),
+        (-0.0001, Column("c", signed=True), "+0.000"),
+        (-0.1, Column("c"), "-0.100"),
+        (None, Column("c"), "–"),
+        (7, Column("c"), "7"),
+        ("word", Column("c"), "word"),
+    ],
+)
+def test_cells_print_as_readers_expect(cell, column, text):
+    assert printed(cell, column) == text
+
+
+def test_status_takes_the_place_of_numbers_in_every_face():
+    table = make_table([Row("kept", (0.1, 0.3, 0.2)), Row("gone", (), "withheld: why", ruled=True)])
+    rows = list(csv.DictReader(io.StringIO(table.csv())))
+    assert rows[0] == {
+        "System": "kept", "a": "0.100000", "b": "0.300000", "mean": "0.200000", "status": "",
+        "profile": "tiny",
+    }  # fmt: skip
+    assert rows[1]["status"] == "withheld: why"
+    assert {rows[1][name] for name in ("a", "b", "mean")} == {""}
+    assert "| gone | withheld: why | – | – |" in table.markdown()
+    assert '<td class="status" colspan="3">withheld: why</td>' in table.html()
+    assert r"gone & \multicolumn{3}{c}{withheld: why} \\" in table.latex()
+    assert "withheld: why" in terminal(table)
+
+
+def test_every_face_names_the_profile():
+    table = make_table([])
+    for face in (table.markdown(), table.html(), table.latex(), terminal(table)):
+        assert "profile tiny" in face
+    assert table.csv().splitlines()[0].endswith("status,profile")
+
+
+def test_hostile_text_is_harmless_in_every_face():
+    table = make_table(
+        [Row(HOSTILE, (HOSTILE, 0.3, None)), Row("state", (), HOSTILE)],
+        title=HOSTILE,
+        note=HOSTILE,
+        footnotes=(HOSTILE,),
+        columns=(Column(HOSTILE, text=True), Column("b"), Column("c")),
+        average=None,
+    )
+    assert "<script" not in table.html()
+    assert table.html().count("&lt;script&gt;") == 7
+    lines = table.markdown().splitlines()
+    assert not any("<script" in line for line in lines)
+    assert {line.replace("\\|", "").count("|") for line in lines if line.startswith("|")} == {5}
+    rows = list(csv.reader(io.StringIO(table.csv())))
+    assert rows[1][0] == HOSTILE
+    assert r"\textbf" not in table.latex()
+    assert "[red]" in terminal(table)
+
+
+def test_words_are_set_flush_left():
+    table = make_table([Row("r", ("w", 0.1, None))], average=None,
+                       columns=(Column("a", text=True), Column("b"), Column("c")))  # fmt: skip
+    assert "| --- | --- | ---: | ---: |" in table.markdown()
+    assert '<td class="text">w</td><td>0.100</td>' in table.html()
+    assert r"\begin{tabular}{llrr}" in table.latex()
