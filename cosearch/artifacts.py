@@ -127,11 +127,14 @@ class Paths:
     def evaluate(self, system: str, seed: int) -> Path:
         return self.evaluations(seed) / system
 
-    def oracle_gap(self, seed: int) -> Path:
-        return self.root / "oracle_gap" / f"seed_{seed}"
+    def oracle_gap(self, scope: str) -> Path:
+        return self.root / "oracle_gap" / scope
 
     def tables(self, scope: str) -> Path:
         return self.root / "tables" / scope
+
+    def summary(self, scope: str) -> Path:
+        return self.root / "summary" / scope
 
     def report(self, scope: str) -> Path:
         return self.root / "report" / scope
@@ -156,7 +159,16 @@ def write_aside(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write ``text`` as UTF-8 with Unix line ends."""
-    write_aside(path, lambda aside: _write_bytes(aside, text.encode("utf-8")))
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write ``data``."""
+
+    def write(aside: Path) -> None:
+        aside.write_bytes(data)
+
+    write_aside(path, write)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -230,15 +242,8 @@ def hash_value(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def publish_folder(source: Path, target: Path) -> None:
-    """Put a copy of ``source`` in place of ``target`` in one rename."""
-    aside = target.with_name(f".{target.name}.new")
-    shutil.rmtree(aside, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(source, aside)
+def move_folder(source: Path, target: Path) -> None:
+    """Put ``source`` in place of ``target`` in one rename, without a copy."""
     shutil.rmtree(target, ignore_errors=True)
-    aside.replace(target)
-
-
-def _write_bytes(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)

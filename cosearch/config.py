@@ -152,7 +152,8 @@ def _apply(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, An
 
 def _explain(error: ValidationError) -> str:
     faults = [
-        f"{'.'.join(map(str, fault['loc'])) or 'params'}: {fault['msg']}" for fault in error.errors()
+        f"{'.'.join(map(str, fault['loc'])) or 'params'}: {fault['msg']}"
+        for fault in error.errors()
     ]
     return "; ".join(faults)
 

@@ -118,6 +118,7 @@ class Data(Section):
     source: Literal["world", "files"]
     folder: str | None
     corpus: str | None
+    reference_run: str | None
     seed: int
     eval_fraction: Annotated[float, Field(gt=0, le=1)]
     sets: dict[str, SetCounts]
@@ -252,6 +253,8 @@ class Statistics(Section):
     level: Annotated[float, Field(gt=0, lt=1)]
     draws: Positive
     seed: int
+    resample_seeds: bool
+    power: Annotated[float, Field(gt=0, lt=1)]
 
 
 class Runtime(Section):

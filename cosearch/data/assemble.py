@@ -1,5 +1,6 @@
 """Questions and corpus of a profile, from the generated world or from published files."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -81,19 +82,27 @@ def _from_world(
         for split in SPLITS
     }
     sources = {
-        name: {"source": "generated", "rows": rows, **_quirks(questions, name)}
-        for name, rows in counts.items()
+        name: {
+            split: _world_record([q for q in questions[split] if q.dataset == name])
+            for split in SPLITS
+        }
+        for name in settings.sets
     }
     return questions, world.passages, sources
 
 
-def _quirks(questions: Mapping[str, list[Question]], name: str) -> dict[str, Any]:
-    return {"test": count_quirks([q for q in questions["test"] if q.dataset == name])}
+def _world_record(rows: list[Question]) -> dict[str, Any]:
+    """What a generated set is, in the words of a published one's manifest."""
+    content = json.dumps([asdict(row) for row in rows], sort_keys=True)
+    return {
+        "source": "generated",
+        "rows": len(rows),
+        "sha256": hashlib.sha256(content.encode()).hexdigest(),
+        **count_quirks(rows),
+    }
 
 
-def _from_files(
-    settings: Data, folder: Path
-) -> tuple[dict[str, list[Question]], dict[str, Any]]:
+def _from_files(settings: Data, folder: Path) -> tuple[dict[str, list[Question]], dict[str, Any]]:
     questions: dict[str, list[Question]] = {split: [] for split in SPLITS}
     sources: dict[str, Any] = {}
     for name, row in settings.sets.items():

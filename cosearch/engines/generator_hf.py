@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
+
+disable_progress_bar()
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

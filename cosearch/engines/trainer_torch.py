@@ -49,7 +49,13 @@ class TorchTrainer:
     restored from what ``save`` wrote makes the same steps as one that was never stopped."""
 
     def __init__(
-        self, folder: str | Path, *, dtype: str, rules: OptimizerRules, loss: LossRules, scratch: Path
+        self,
+        folder: str | Path,
+        *,
+        dtype: str,
+        rules: OptimizerRules,
+        loss: LossRules,
+        scratch: Path,
     ) -> None:
         self._model = load_causal_lm(folder, dtype)
         self._reference = deepcopy(self._model) if loss.kl_coef > 0 else None

@@ -78,10 +78,14 @@ def write_gate(stage: Stage, seed: int, target: Path) -> None:
     retrieved = retrieve_lists(questions, retriever, parts.method.rollout.top_n)
     lists = answerable(retrieved, parts.credit().relevance)[: rules.lists]
     verdicts: dict[str, Any] = {}
-    for name, folder in _ranker_folders(stage, parts, seed).items():
+    for name, (folder, trained) in _rankers(stage, parts, seed).items():
         policy = open_policy(folder, parts.ranker, parts.method.rollout.ranker_temperature)
         found = measure_ranker(lists, policy, parts, seed)
-        verdicts[name] = {"measures": asdict(found), "refused": refusals(found, rules)}
+        verdicts[name] = {
+            "measures": asdict(found),
+            "refused": refusals(found, rules),
+            "trained": trained,
+        }
         stage.progress.say(f"gate: {name}: {verdicts[name]['refused'] or 'passes'}")
     write_json(target / "gate.json", verdicts)
 
@@ -117,14 +121,14 @@ def measure_ranker(
     )
 
 
-def _ranker_folders(stage: Stage, parts: Parts, seed: int) -> dict[str, str]:
-    """The base ranker, and the rankers that variants of this seed ended with."""
-    folders = {"base": parts.models.ranker}
+def _rankers(stage: Stage, parts: Parts, seed: int) -> dict[str, tuple[str, bool]]:
+    """Folder, and whether it is a product of training, of the base ranker and every variant's."""
+    found = {"base": (parts.models.ranker, False)}
     for path in sorted(stage.paths.train("*", seed).parent.glob("*/trained.json")):
-        models, _ = read_trained(path.parent)
-        if "ranker" in models:
-            folders[path.parent.name] = models["ranker"]
-    return folders
+        trained = read_trained(path.parent)
+        if "ranker" in trained.models:
+            found[path.parent.name] = (trained.models["ranker"], trained.rounds > 0)
+    return found
 
 
 def _rank(

@@ -28,9 +28,7 @@ def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
     parts = Parts.of(stage.settings, overrides | system.set)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     policies = open_policies(parts, system, folders)
-    questions = pick_questions(
-        read_questions(stage.paths, block.split), block.questions_per_set
-    )
+    questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
     greedy = parts.method.rollout.eval_temperature
     ranker = policies.get("ranker")
     stages = parts.stages(system.ranker, ranker.codec if ranker else None, greedy)
@@ -60,7 +58,8 @@ def trained_models(
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Model folders of a system's variant and the overrides it was trained under."""
     if system.variant != "base":
-        return read_trained(stage.paths.train(system.variant, seed))
+        trained = read_trained(stage.paths.train(system.variant, seed))
+        return trained.models, trained.overrides
     models = stage.settings.section(schema.Models)
     return {"agent": models.agent, "ranker": models.ranker}, {}
 

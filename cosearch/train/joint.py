@@ -75,7 +75,9 @@ def train_variant(stage: Stage, variant: Variant, seed: int, target: Path) -> No
     """Train ``variant`` and publish models, rollouts and metrics under ``target``."""
     parts = Parts.of(stage.settings, variant.set)
     folders = role_folders(stage, parts, variant, seed)
-    who = identity(parts, stage.paths, sorted(folders.values()), variant=variant.model_dump(), seed=seed)
+    who = identity(
+        parts, stage.paths, sorted(folders.values()), variant=variant.model_dump(), seed=seed
+    )
     _, retriever = open_corpus(stage.settings, stage.paths)
     with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
         setup = open_setup(parts, variant, seed, folders, store.folder)
@@ -162,18 +164,28 @@ def publish(setup: Setup, store: RunStore, target: Path) -> None:
         policy.trainer.export(target / role)
         policy.codec.save(target / role)
         models[role] = str(target / role)
-    write_json(target / "trained.json", {"models": models, "set": dict(setup.variant.set)})
+    write_json(
+        target / "trained.json",
+        {"models": models, "rounds": setup.parts.train.rounds, "set": dict(setup.variant.set)},
+    )
 
 
-def read_trained(target: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    """Model folder of each role of a trained variant, and the overrides of its training."""
-    trained = read_json(target / "trained.json")
-    return trained["models"], trained["set"]
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a variant's training left: model folder of each role, rounds, and its overrides."""
+
+    models: dict[str, str]
+    rounds: int
+    overrides: dict[str, Any]
 
 
-def _measure_dev(
-    setup: Setup, dev: list[Question], engines: Mapping[str, Any]
-) -> dict[str, float]:
+def read_trained(target: Path) -> Trained:
+    """The record of a trained variant."""
+    record = read_json(target / "trained.json")
+    return Trained(record["models"], record["rounds"], record["set"])
+
+
+def _measure_dev(setup: Setup, dev: list[Question], engines: Mapping[str, Any]) -> dict[str, float]:
     if not dev:
         return {}
     play = setup.play(greedy=True, seed=derive(setup.seed, "dev"))

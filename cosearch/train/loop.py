@@ -117,5 +117,3 @@ def _stream(questions: Sequence[Question], seed: int, *, first: int) -> Iterator
         random.Random(derive(seed, "order", epoch)).shuffle(order)
         yield from (questions[index] for index in order)
         epoch += 1
-
-

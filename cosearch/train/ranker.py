@@ -1,6 +1,6 @@
 """The Fixed Ranker: its training lists, its training, and the lists other checks use."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from cosearch.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
 from cosearch.core.protocols import Engine, Retrieve
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
-from cosearch.core.types import Candidate, Passage, Question
+from cosearch.core.types import Candidate, Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.corpus import Corpus
 from cosearch.stage import Stage
@@ -25,9 +25,6 @@ from cosearch.train.wiring import (
     open_corpus,
     open_learner,
 )
-
-SLICE = 4096
-"""Passages read at a time when lists are joined with the corpus."""
 
 
 def retrieve_lists(
@@ -63,11 +60,13 @@ def make_lists(stage: Stage, target: Path) -> None:
 
 
 def read_lists(path: Path, corpus: Corpus) -> list[RankingList]:
-    """Lists with their passages, read from the corpus in one pass."""
+    """Lists with their passages from the corpus."""
     frame = read_frame(path, LISTS_SCHEMA)
-    needed = set(frame["candidate_ids"].explode().to_list())
-    passages = {p.id: p for part in corpus.slices(SLICE) for p in part if p.id in needed}
-    return [_list(row, passages) for row in frame.iter_rows(named=True)]
+    ids = frame["candidate_ids"].explode().unique().sort().to_list()
+    positions = dict(zip(ids, corpus.positions(ids).tolist(), strict=True))
+    if missing := [name for name, position in positions.items() if position < 0]:
+        raise ValueError(f"{path}: passage {missing[0]} is not in this corpus; rebuild the lists")
+    return [_list(row, corpus, positions) for row in frame.iter_rows(named=True)]
 
 
 def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) -> None:
@@ -127,18 +126,11 @@ def _lists_frame(lists: Sequence[RankingList]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=LISTS_SCHEMA, orient="row")
 
 
-def _list(row: Mapping[str, Any], passages: Mapping[str, Passage]) -> RankingList:
-    question = Question(
-        row["question_id"], row["dataset"], row["question"], tuple(row["golds"])
-    )
-    return RankingList(question, tuple(_candidates(row, passages)))
-
-
-def _candidates(row: Mapping[str, Any], passages: Mapping[str, Passage]) -> Iterator[Candidate]:
-    for identifier, score in zip(row["candidate_ids"], row["scores"], strict=True):
-        if identifier not in passages:
-            raise ValueError(f"list {row['question_id']}: no passage {identifier} in this corpus")
-        yield Candidate(passages[identifier], score)
+def _list(row: Mapping[str, Any], corpus: Corpus, positions: Mapping[str, int]) -> RankingList:
+    question = Question(row["question_id"], row["dataset"], row["question"], tuple(row["golds"]))
+    passages = (corpus.passage(positions[name]) for name in row["candidate_ids"])
+    candidates = zip(passages, row["scores"], strict=True)
+    return RankingList(question, tuple(Candidate(*pair) for pair in candidates))
 
 
 def _report(

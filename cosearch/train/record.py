@@ -121,14 +121,16 @@ class Round:
         }
         if call.output is None:
             return row
-        return row | _generation_columns(
-            call.output.prompt_ids, call.output.generation, verdict.advantage
-        ) | {
-            "text": call.output.text,
-            "fault": call.output.fault,
-            "trainer_logprobs": measured,
-            "dropped_candidates": call.output.dropped_candidates,
-        }
+        return (
+            row
+            | _generation_columns(call.output.prompt_ids, call.output.generation, verdict.advantage)
+            | {
+                "text": call.output.text,
+                "fault": call.output.fault,
+                "trainer_logprobs": measured,
+                "dropped_candidates": call.output.dropped_candidates,
+            }
+        )
 
     def _identity(self, kind: str, trajectory: Trajectory) -> dict[str, Any]:
         question = trajectory.question
@@ -179,7 +181,9 @@ def call_metrics(
         "r_rel": _mean(v.reward.r_rel for _, v in answerable),
         "r_rank": _mean(v.reward.r_rank for _, v in calls if v.group is not None),
         **{
-            f"hit_{k}": _mean(hit_at([v.reward.labels[p] for p in c.ranking], k) for c, v in answerable)
+            f"hit_{k}": _mean(
+                hit_at([v.reward.labels[p] for p in c.ranking], k) for c, v in answerable
+            )
             for k in cutoffs
         },
         "groups": len(groups),

@@ -43,7 +43,7 @@ class RunStore:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ValueError(
-                f"{self.folder.parent}: another process is running this stage; wait for it or stop it"
+                f"{self.folder.parent}: another process runs this stage; wait for it or stop it"
             ) from None
         write_json(self.folder / "identity.json", self._identity)
         return self

@@ -30,7 +30,7 @@ class RankingList:
 
 @dataclass(frozen=True, slots=True)
 class ListRules:
-    """``lists`` per round, ``group_size`` rankings each; one update takes ``per_update`` rankings."""
+    """``lists`` per round, ``group_size`` rankings each, ``per_update`` rankings an update."""
 
     rounds: int
     lists: int
@@ -53,7 +53,19 @@ async def rank_list(
     )
     call = (await stage(search)).done(0)
     return Trajectory(
-        entry.question, sample, (), (), (), (), (), (call,), "", Terminal.ANSWERED, None, sampling, 0
+        entry.question,
+        sample,
+        (),
+        (),
+        (),
+        (),
+        (),
+        (call,),
+        "",
+        Terminal.ANSWERED,
+        None,
+        sampling,
+        0,
     )
 
 

@@ -1,4 +1,4 @@
-"""From parameters to the parts of a run: rules of the core, policies, and the engines behind them."""
+"""From parameters to the parts of a run: rules of the core, policies, and their engines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,14 +110,10 @@ def open_corpus(settings: Settings, paths: Paths) -> tuple[Corpus, Any]:
     return corpus, build.build_retriever(paths.index, corpus, dense, index)
 
 
-def open_policy(
-    folder: str, block: schema.Agent | schema.Ranker, temperature: float
-) -> Policy:
+def open_policy(folder: str, block: schema.Agent | schema.Ranker, temperature: float) -> Policy:
     """A frozen policy: codec and sampler."""
     codec = build.build_codec(folder)
-    sampler = build.build_sampler(
-        folder, codec, batch_tokens=block.batch_tokens, dtype=block.dtype
-    )
+    sampler = build.build_sampler(folder, codec, batch_tokens=block.batch_tokens, dtype=block.dtype)
     return Policy(codec, sampler, None, temperature)
 
 

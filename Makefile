@@ -1,0 +1,70 @@
+# Two commands do everything on a fresh machine: `make repro` and `make test`. Both set up .venv first.
+PYTHON ?= python3.11
+VENV   ?= .venv
+EXTRAS ?= cpu,dev
+# e.g. --torch-backend=cpu, where the package index serves a CUDA build by default
+UV_ARGS ?=
+SEEDS  ?= 1
+DATA   ?=
+BIN    := $(VENV)/bin
+comma  := ,
+STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
+SCOPE  := $(if $(filter 1,$(SEEDS)),seed_0,all_seeds)
+
+# uv looks where pip was told to look, so a machine with local wheels uses them.
+export UV_FIND_LINKS ?= $(or $(PIP_FIND_LINKS),$(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null))
+export OMP_NUM_THREADS ?= 1
+export OMP_WAIT_POLICY := PASSIVE
+export PYTHONHASHSEED := 0
+export TOKENIZERS_PARALLELISM := false
+export DVC_NO_ANALYTICS := 1
+export DO_NOT_TRACK := 1
+export HF_HUB_OFFLINE ?= 1
+export HF_HUB_DISABLE_PROGRESS_BARS := 1
+export TRANSFORMERS_VERBOSITY ?= error
+export DS_ACCELERATOR ?= $(if $(findstring gpu,$(EXTRAS)),cuda,cpu)
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: setup repro mini report base-models test test-extended check clean
+.DEFAULT_GOAL := repro
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints-cpu.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	$(BIN)/uv pip install -q --python $(BIN)/python $(if $(findstring gpu,$(EXTRAS)),,-c constraints-cpu.txt) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
+	touch $@
+
+repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
+	dvc repro report@$(SCOPE)
+	python -m cosearch show --profile tiny --scope $(SCOPE)
+
+mini: setup  ## real questions and passages, small real models; DATA names the folder of the files
+	$(if $(DATA),,$(error name the data folder: make mini DATA=path))
+	HF_HUB_OFFLINE=0 python -m stages.base_models --profile mini
+	COSEARCH_DATA="$(abspath $(DATA))" dvc repro -s -f profiles/mini/dvc.yaml:data
+	COSEARCH_DATA="$(abspath $(DATA))" dvc repro profiles/mini/dvc.yaml:report@seed_0
+	python -m cosearch show --profile mini --scope seed_0
+
+report: setup  ## print the tables of the last run again
+	python -m cosearch show --profile tiny --scope $(SCOPE)
+
+base-models: setup  ## train the shipped tiny models again, from scratch
+	dvc unfreeze base_models
+	dvc repro -s -f base_models; status=$$?; dvc freeze base_models; exit $$status
+
+check: setup  ## style, types and parameters, in seconds
+	ruff check .
+	ruff format --check .
+	mypy
+	python -m cosearch check
+
+test: check  ## everything CI runs
+	python -m pytest
+
+test-extended: setup
+	python -m pytest -m "extended or not extended"
+
+clean:
+	rm -rf .runs artifacts/tiny artifacts/mini

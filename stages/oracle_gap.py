@@ -1,0 +1,20 @@
+"""Oracle gap analysis (Table 1): what perfect ranking would add to the agent as it is."""
+
+from cosearch.evaluation.publish import SCOPES, gather, oracle_gap_table, write_tables
+from cosearch.stage import Stage, run_stage
+
+
+def page(stage: Stage) -> None:
+    """Write artifacts/PROFILE/oracle_gap/SCOPE."""
+    scope = stage.axes["scope"]
+    found = gather(stage.settings, stage.paths, SCOPES[scope])
+    write_tables([oracle_gap_table(found)], stage.paths.oracle_gap(scope))
+
+
+def main() -> None:
+    """Run the stage from the command line."""
+    run_stage("oracle_gap", __doc__, page, "scope")
+
+
+if __name__ == "__main__":
+    main()

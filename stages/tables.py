@@ -1,0 +1,32 @@
+"""Tables, summary metrics and learning curves of a scope."""
+
+from cosearch.evaluation.publish import (
+    SCOPES,
+    behaviour_tables,
+    gather,
+    read_curves,
+    result_tables,
+    write_curves,
+    write_summary,
+    write_tables,
+)
+from cosearch.stage import Stage, run_stage
+
+
+def page(stage: Stage) -> None:
+    """Write artifacts/PROFILE/tables/SCOPE and artifacts/PROFILE/summary/SCOPE."""
+    scope = stage.axes["scope"]
+    found = gather(stage.settings, stage.paths, SCOPES[scope])
+    write_tables([*result_tables(found), *behaviour_tables(found)], stage.paths.tables(scope))
+    summary = stage.paths.summary(scope)
+    write_summary(found, summary)
+    write_curves(read_curves(stage.paths, SCOPES[scope]), summary)
+
+
+def main() -> None:
+    """Run the stage from the command line."""
+    run_stage("tables", __doc__, page, "scope")
+
+
+if __name__ == "__main__":
+    main()
