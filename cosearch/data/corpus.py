@@ -121,7 +121,7 @@ def read_passages(path: str | Path) -> Iterator[Passage]:
     for number, record in read_records(path):
         try:
             found = _passages_of(record)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"{path}: row {number}: not a passage ({error!r})") from error
         for passage in found:
             if not passage.text:
