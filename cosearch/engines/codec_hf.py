@@ -89,7 +89,7 @@ class HfCodec:
         return ids
 
     def _reply_frame(self) -> tuple[str, str]:
-        """What the template puts between an assistant's text and the next user's, and after that."""
+        """What the template puts around the user text that follows an assistant's turn."""
         slots = [
             {"role": role, "content": _SLOT.format(number)}
             for number, role in enumerate(("user", "assistant", "user"))

@@ -1,0 +1,74 @@
+"""Batches start when every live trajectory waits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cosearch.core.lockstep import run_lockstep
+from cosearch.core.protocols import Generate, Retrieve
+from tests.core.builders import SAMPLING
+
+
+async def play(name: str, rounds: int) -> str:
+    seen = [await Retrieve(f"{name}{turn}", 1) for turn in range(rounds)]
+    return "".join(map(str, seen))
+
+
+async def mixed(name: str) -> tuple[Any, Any]:
+    return await Generate("agent", (1,), SAMPLING, 7), await Retrieve(name, 2)
+
+
+def echo(requests: Sequence[Retrieve]) -> list[Any]:
+    return [request.query for request in requests]
+
+
+def test_results_keep_their_order_and_batches_hold_all_who_wait() -> None:
+    batches: list[tuple[str, int]] = []
+    results = run_lockstep(
+        [play("a", 1), play("b", 3), play("c", 0), play("d", 2)],
+        {"retriever": echo},
+        on_batch=lambda engine, size: batches.append((engine, size)),
+    )
+    assert results == ["a0", "b0b1b2", "", "d0d1"]
+    assert batches == [("retriever", 3), ("retriever", 2), ("retriever", 1)]
+
+
+def test_engines_are_asked_by_name_and_in_name_order() -> None:
+    batches: list[str] = []
+    engines = {"agent": lambda requests: ["said"] * len(requests), "retriever": echo}
+
+    async def lookup() -> Any:
+        return await Retrieve("first", 1)
+
+    results = run_lockstep(
+        [lookup(), mixed("x")], engines, on_batch=lambda name, size: batches.append(name)
+    )
+    assert results == ["first", ("said", "x")]
+    assert batches == ["agent", "retriever", "retriever"]
+
+
+def test_nothing_to_play() -> None:
+    assert run_lockstep([], {}) == []
+
+
+def test_an_engine_that_loses_a_request_is_found_out() -> None:
+    with pytest.raises(RuntimeError, match="engine 'retriever' answered 1 of 2 requests"):
+        run_lockstep([play("a", 1), play("b", 1)], {"retriever": lambda requests: ["only one"]})
+
+
+def test_a_fault_of_an_engine_ends_the_round_and_closes_every_trajectory() -> None:
+    closed: list[str] = []
+
+    async def careful(name: str) -> None:
+        try:
+            await Retrieve(name, 1)
+        finally:
+            closed.append(name)
+
+    def down(requests: Sequence[Retrieve]) -> list[Any]:
+        raise ConnectionError("retriever is down")
+
+    with pytest.raises(ConnectionError, match="retriever is down"):
+        run_lockstep([careful("a"), careful("b")], {"retriever": down})
+    assert closed == ["a", "b"]
