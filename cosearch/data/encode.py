@@ -92,7 +92,7 @@ class _Plan:
     def finished(self, shard: int) -> bool:
         try:
             vectors = np.load(self.path(shard), mmap_mode="r")
-        except (OSError, ValueError):
+        except (OSError, ValueError, EOFError):
             return False
         return bool(vectors.shape == (self.rows(shard), self.dimension))
 

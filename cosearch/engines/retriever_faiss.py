@@ -210,7 +210,7 @@ def _set_up_faiss() -> None:
 def _load_shard(path: Path, rows: int, dimension: int) -> np.ndarray:
     try:
         vectors = np.load(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path}: damaged or missing shard ({error})") from error
     if vectors.shape != (rows, dimension):
         raise ValueError(f"{path}: shape {vectors.shape}, manifest says {(rows, dimension)}")

@@ -1,0 +1,119 @@
+"""Shards of vectors: what is kept, what is thrown away, and that processes change nothing.
+
+The encoder is a real one without weights (letter counts), so that spawned workers start fast.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosearch.core.types import Passage
+from cosearch.data.corpus import write_corpus
+from cosearch.data.encode import encode_corpus
+
+PASSAGES = [Passage(f"p{n}", f"title {n}", f"passage {n * 7919}") for n in range(50)]
+
+
+class LetterCounts:
+    """Vectors of 128 letter counts, times ``scale``."""
+
+    def __init__(self, *, scale: float) -> None:
+        self.dimension = 128
+        self.scale = scale
+        self.fingerprint: dict[str, Any] = {"model": "letter counts", "scale": scale}
+
+    def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
+        codes = [np.frombuffer(p.text.encode("ascii"), np.uint8) for p in passages]
+        counts = [np.bincount(code, minlength=self.dimension) for code in codes]
+        with np.errstate(over="ignore"):
+            return np.array(counts, np.float32) * np.float32(self.scale)
+
+
+def ignore(done: int, total: int) -> None: ...
+
+
+def encode(
+    root: Path,
+    *,
+    scale: float = 1.0,
+    shard_size: int = 16,
+    processes: int = 1,
+    progress: Callable[[int, int], None] = ignore,
+    storage: str = "float32",
+) -> dict[str, Any]:
+    if not (root / "corpus").exists():
+        write_corpus(PASSAGES, root / "corpus", source="drawn")
+    return encode_corpus(
+        root / "corpus",
+        root / "vectors",
+        functools.partial(LetterCounts, scale=scale),
+        shard_size=shard_size,
+        processes=processes,
+        progress=progress,
+        storage=storage,
+    )
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((root / "vectors").iterdir())}
+
+
+def test_shards_hold_the_corpus_in_order(tmp_path: Path) -> None:
+    manifest = encode(tmp_path)
+    assert [shard["rows"] for shard in manifest["shards"]] == [16, 16, 16, 2]
+    assert (manifest["rows"], manifest["dimension"]) == (50, 128)
+    assert manifest == json.loads((tmp_path / "vectors" / "manifest.json").read_text("utf-8"))
+    paths = [tmp_path / "vectors" / shard["file"] for shard in manifest["shards"]]
+    vectors = np.concatenate([np.load(path) for path in paths])
+    np.testing.assert_array_equal(vectors, LetterCounts(scale=1.0).encode_passages(PASSAGES))
+
+
+def test_finished_shards_are_kept_and_damaged_ones_are_not(tmp_path: Path) -> None:
+    encode(tmp_path)
+    before = contents(tmp_path)
+    vectors = tmp_path / "vectors"
+    (vectors / "manifest.json").unlink()
+    (vectors / "shard-00001.npy").unlink()
+    (vectors / "shard-00002.npy").write_bytes(before["shard-00002.npy"][:-64])
+    (vectors / "shard-00003.npy").write_bytes(b"")
+    kept = (vectors / "shard-00000.npy").stat().st_ino
+    seen: list[tuple[int, int]] = []
+    encode(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert contents(tmp_path) == before
+    assert (vectors / "shard-00000.npy").stat().st_ino == kept
+    assert (seen[0], seen[-1]) == ((16, 50), (50, 50))
+
+
+def test_other_settings_throw_old_shards_away(tmp_path: Path) -> None:
+    encode(tmp_path)
+    before = contents(tmp_path)["shard-00000.npy"]
+    encode(tmp_path, scale=2.0)
+    assert contents(tmp_path)["shard-00000.npy"] != before
+    encode(tmp_path, shard_size=64, storage="float16")
+    assert sorted(contents(tmp_path)) == ["fingerprint.json", "manifest.json", "shard-00000.npy"]
+    assert np.load(tmp_path / "vectors" / "shard-00000.npy").dtype == np.float16
+
+
+def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
+    encode(tmp_path / "one")
+    seen: list[tuple[int, int]] = []
+    encode(tmp_path / "two", processes=2, progress=lambda *state: seen.append(state))
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert (seen[0], seen[-1]) == ((0, 50), (50, 50))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"storage": "int8"}, "storage 'int8'"), ({"scale": 3.0e38}, "non-finite vectors")],
+)
+def test_what_cannot_be_encoded_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode(tmp_path, **changes)
+    assert not (tmp_path / "vectors" / "manifest.json").exists()

@@ -1,0 +1,293 @@
+"""Encoder, shards, index and retriever, end to end on a micro model."""
+
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+
+from cosearch.core.protocols import Retrieve
+from cosearch.core.types import Passage
+from cosearch.data.corpus import Corpus, write_corpus
+from cosearch.data.encode import encode_corpus
+from cosearch.engines.encoder import Encoder, folder_sha256
+from cosearch.engines.retriever_faiss import FaissRetriever, build_index
+from tests.engines.micro_encoder import write_micro_encoder
+
+WORDS = [f"w{n}" for n in range(60)]
+SETTINGS: dict[str, Any] = {
+    "query_prefix": "w0 ",
+    "passage_prefix": "w1 ",
+    "pooling": "mean",
+    "normalize": True,
+    "max_length": 24,
+    "batch_size": 4,
+    "dtype": "float32",
+}
+
+
+def draw_passages(number: int) -> list[Passage]:
+    rng = np.random.default_rng(5)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(3, 18))) for _ in range(number)]
+    return [Passage(f"p{n}", f"w{n % 60}", text) for n, text in enumerate(texts)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_micro_encoder(tmp_path_factory.mktemp("model") / "encoder", WORDS)
+
+
+@pytest.fixture(scope="module")
+def encoder(model: Path) -> Encoder:
+    return Encoder(model, **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def built(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpus, vectors and index of 50 passages."""
+    root = tmp_path_factory.mktemp("built")
+    write_corpus(draw_passages(50), root / "corpus", source="drawn")
+    encode(root, model)
+    build_index(root / "vectors", root / "index", kind="flat")
+    return root
+
+
+def encode(root: Path, model: Path) -> None:
+    encode_corpus(
+        root / "corpus",
+        root / "vectors",
+        functools.partial(Encoder, model, **SETTINGS),
+        shard_size=16,
+        processes=1,
+        progress=lambda done, total: None,
+    )
+
+
+def open_retriever(root: Path, encoder: Encoder, **changes: Any) -> FaissRetriever:
+    settings = {"self_check": 10, "self_check_floor": 1.0} | changes
+    return FaissRetriever(root / "index", Corpus(root / "corpus"), encoder, **settings)
+
+
+def test_vectors_are_unit_rows_in_the_order_of_the_texts(encoder: Encoder) -> None:
+    passages = draw_passages(11)
+    vectors = encoder.encode_passages(passages)
+    assert vectors.shape == (11, 32)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-6)
+    one_by_one = np.concatenate([encoder.encode_passages([passage]) for passage in passages])
+    np.testing.assert_allclose(vectors, one_by_one, atol=1e-6)
+    assert encoder.encode_queries([]).shape == (0, 32)
+
+
+def test_prefixes_and_the_cut_count(encoder: Encoder) -> None:
+    passage = Passage("p", "w5", "w6 w7")
+    assert np.allclose(encoder.encode_passages([passage]), encoder.encode_passages([passage]))
+    assert not np.allclose(encoder.encode_passages([passage]), encoder.encode_queries(["w5 w6 w7"]))
+    long = " ".join(["w9"] * 40)
+    cut = encoder.encode_queries([long, f"{long} w10"])
+    np.testing.assert_array_equal(cut[0], cut[1])
+
+
+def test_mean_pooling_ignores_padding(model: Path) -> None:
+    wide = Encoder(model, **SETTINGS)
+    alone = wide.encode_queries(["w5"])
+    beside = wide.encode_queries(["w5", " ".join(WORDS[:18])])
+    np.testing.assert_allclose(beside[:1], alone, atol=1e-6)
+
+
+def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: Encoder) -> None:
+    half = Encoder(model, **(SETTINGS | {"dtype": "bfloat16"}))
+    passages = draw_passages(5)
+    cosines = (half.encode_passages(passages) * encoder.encode_passages(passages)).sum(1)
+    assert cosines.min() > 0.99
+    assert half.fingerprint != encoder.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"dtype": "int8"}, "dtype 'int8'"), ({"pooling": "max"}, "pooling 'max'")],
+)
+def test_unknown_settings_are_refused(model: Path, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Encoder(model, **(SETTINGS | changes))
+    with pytest.raises(ValueError, match=r"no model folder \(config.json is missing\)"):
+        Encoder(model / "nowhere", **SETTINGS)
+
+
+def test_the_model_hash_sees_contents_and_skips_hidden_files(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"1")
+    first = folder_sha256(tmp_path)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "x").write_bytes(b"2")
+    assert folder_sha256(tmp_path) == first
+    (tmp_path / "a.bin").write_bytes(b"2")
+    assert folder_sha256(tmp_path) != first
+
+
+def test_the_index_is_exact(built: Path, encoder: Encoder) -> None:
+    corpus = Corpus(built / "corpus")
+    queries = ["w3 w4 w5", "w50 w2", "w9"]
+    found = open_retriever(built, encoder)([Retrieve(query, 50) for query in queries])
+    scores = encoder.encode_queries(queries) @ encoder.encode_passages(corpus.passages(0, 50)).T
+    for candidates, row in zip(found, scores, strict=True):
+        by_id = {candidate.passage.id: candidate.score for candidate in candidates}
+        assert by_id == pytest.approx({f"p{n}": float(value) for n, value in enumerate(row)})
+        ranked = [candidate.score for candidate in candidates]
+        assert ranked == sorted(ranked, reverse=True)
+
+
+def test_an_engine_answers_in_order_and_never_asks_twice(built: Path, encoder: Encoder) -> None:
+    asked: list[list[str]] = []
+
+    class Counting:
+        fingerprint = encoder.fingerprint
+        encode_passages = staticmethod(encoder.encode_passages)
+
+        def encode_queries(self, queries: list[str]) -> np.ndarray:
+            asked.append(list(queries))
+            return encoder.encode_queries(queries)
+
+    retriever = FaissRetriever(
+        built / "index", Corpus(built / "corpus"), Counting(), self_check=0, self_check_floor=1.0
+    )
+    requests = [Retrieve("w5", 3), Retrieve("w8", 7), Retrieve("w5", 2)]
+    first, second, third = retriever(requests)
+    assert [len(first), len(second), len(third)] == [3, 7, 2]
+    assert first[:2] == third
+    assert retriever(requests) == [first, second, third]
+    assert retriever([Retrieve("w5", 7)])[0][:3] == first
+    assert asked == [["w5", "w8"]], "the batch was searched as deep as its deepest request"
+    deeper = retriever([Retrieve("w5", 20), Retrieve("w9", 1)])
+    assert asked[1:] == [["w5", "w9"]]
+    assert [c.passage.id for c in deeper[0][:3]] == [c.passage.id for c in first]
+    assert retriever([]) == []
+    assert retriever([Retrieve("w7", 0)]) == [[]]
+
+
+def test_a_small_corpus_gives_fewer_candidates(built: Path, encoder: Encoder) -> None:
+    (found,) = open_retriever(built, encoder)([Retrieve("w5", 80)])
+    assert len(found) == 50
+
+
+def test_equal_scores_come_in_the_order_of_the_corpus(model: Path, tmp_path: Path) -> None:
+    words = ["w7", "w3", "w5", "w7", "w9", "w7"]
+    alike = [Passage(f"p{n}", word, f"u{n}") for n, word in enumerate(words)]
+    write_corpus(alike, tmp_path / "corpus", source="alike")
+    encode(tmp_path, model)
+    build_index(tmp_path / "vectors", tmp_path / "index", kind="flat")
+    encoder = Encoder(model, **SETTINGS)
+    (found,) = open_retriever(tmp_path, encoder, self_check=0)([Retrieve("w7", 6)])
+    tied = [int(c.passage.id[1:]) for c in found if c.passage.title == "w7"]
+    assert tied == [0, 3, 5]
+
+
+def test_fp16_index_agrees_with_flat(built: Path, encoder: Encoder, tmp_path: Path) -> None:
+    manifest = build_index(built / "vectors", tmp_path / "index", kind="fp16")
+    assert manifest["bytes"] < json.loads((built / "index" / "manifest.json").read_text())["bytes"]
+    (tmp_path / "corpus").symlink_to(built / "corpus")
+    request = [Retrieve("w3 w4 w5", 5)]
+    (half,), (flat,) = (
+        open_retriever(tmp_path, encoder)(request),
+        open_retriever(built, encoder)(request),
+    )
+    assert {c.passage.id for c in half} == {c.passage.id for c in flat}
+
+
+def test_batched_search_uses_blas_on_one_thread(built: Path, encoder: Encoder) -> None:
+    open_retriever(built, encoder)
+    assert faiss.cvar.distance_compute_blas_threshold == 1
+    assert faiss.omp_get_max_threads() == 1
+
+
+def test_an_index_of_another_corpus_is_refused(
+    built: Path, encoder: Encoder, tmp_path: Path
+) -> None:
+    write_corpus(draw_passages(50)[::-1], tmp_path / "corpus", source="turned")
+    with pytest.raises(ValueError, match=r"index was built for corpus '[0-9a-f]{64}', found '"):
+        FaissRetriever(
+            built / "index", Corpus(tmp_path / "corpus"), encoder, self_check=0, self_check_floor=0
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("query_prefix", "q "), ("passage_prefix", ""), ("max_length", 12), ("normalize", False)],
+)
+def test_an_index_of_other_settings_is_refused(
+    built: Path, model: Path, key: str, value: object
+) -> None:
+    with pytest.raises(ValueError, match=f"index was built for encoder {key}"):
+        open_retriever(built, Encoder(model, **(SETTINGS | {key: value})))
+
+
+def test_an_index_of_another_model_is_refused(built: Path, tmp_path: Path) -> None:
+    other = write_micro_encoder(tmp_path / "other", WORDS, seed=1)
+    with pytest.raises(ValueError, match="index was built for encoder model"):
+        open_retriever(built, Encoder(other, **SETTINGS))
+
+
+def copy_index(built: Path, target: Path) -> Path:
+    (target / "corpus").symlink_to(built / "corpus")
+    (target / "index").mkdir()
+    for path in (built / "index").iterdir():
+        (target / "index" / path.name).write_bytes(path.read_bytes())
+    return target / "index"
+
+
+def test_a_damaged_index_is_refused(built: Path, encoder: Encoder, tmp_path: Path) -> None:
+    path = copy_index(built, tmp_path) / "index.faiss"
+    content = path.read_bytes()
+    path.write_bytes(content[:-128])
+    with pytest.raises(ValueError, match="index was built for file size"):
+        open_retriever(tmp_path, encoder)
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ValueError, match=r"index\.faiss: sha256"):
+        open_retriever(tmp_path, encoder)
+    (tmp_path / "index" / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="no finished index"):
+        open_retriever(tmp_path, encoder)
+
+
+def test_passages_that_do_not_find_themselves_are_noticed(
+    built: Path, encoder: Encoder, tmp_path: Path
+) -> None:
+    """Vectors in the wrong order under a manifest that says all is well."""
+    index_folder = copy_index(built, tmp_path)
+    vectors = np.concatenate([np.load(p) for p in sorted((built / "vectors").glob("*.npy"))])
+    index = faiss.IndexFlatIP(32)
+    index.add(vectors[::-1].copy())
+    faiss.write_index(index, str(index_folder / "index.faiss"))
+    manifest = json.loads((index_folder / "manifest.json").read_text())
+    manifest["sha256"] = hashlib.sha256((index_folder / "index.faiss").read_bytes()).hexdigest()
+    (index_folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"only 0\.0% of 10 passages find themselves"):
+        open_retriever(tmp_path, encoder)
+    assert open_retriever(tmp_path, encoder, self_check_floor=0.0).self_check_rate == 0.0
+
+
+def test_bad_shards_are_refused(built: Path, tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors"
+    vectors.mkdir()
+    with pytest.raises(ValueError, match="no finished vectors"):
+        build_index(vectors, tmp_path / "index", kind="flat")
+    for path in (built / "vectors").iterdir():
+        (vectors / path.name).write_bytes(path.read_bytes())
+    np.save(vectors / "shard-00001.npy", np.zeros((3, 32), np.float32))
+    with pytest.raises(ValueError, match=r"shard-00001\.npy: shape \(3, 32\)"):
+        build_index(vectors, tmp_path / "index", kind="flat")
+    (vectors / "shard-00001.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"shard-00001\.npy: damaged or missing"):
+        build_index(vectors, tmp_path / "index", kind="flat")
+    with pytest.raises(ValueError, match="'hnsw' is none of flat, fp16"):
+        build_index(vectors, tmp_path / "index", kind="hnsw")
+
+
+def test_an_index_beyond_the_memory_is_refused_before_work(tmp_path: Path) -> None:
+    manifest = {"rows": 10**12, "dimension": 768, "corpus": "c", "encoder": {}, "shards": []}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"needs 3072000\.0 GB.*smaller kinds: fp16 1536000\.0 GB"):
+        build_index(tmp_path, tmp_path / "index", kind="flat")
