@@ -1,0 +1,293 @@
+"""The rules that keep the house standing, read off the sources' syntax trees.
+
+Every rule is a function from one module to what is wrong with it. It must find nothing in the
+repository and something in a module that breaks it.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_FUNCTION_LINES = 50
+MAX_FILE_LINES = 300
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+LAYERS = (("flows",), ("stages",), ("cosearch",), ("cosearch", "engines"), ("cosearch", "core"))
+"""From the outside in; a module belongs to the last one that it matches."""
+NO_VARIANT = "base"
+"""What a system's `variant` says when its models were never trained; it names no row."""
+SETTINGS = "cosearch.schema"
+"""The one module above the engines that their composition root may read: it maps settings."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file and its dotted name."""
+
+    name: str
+    source: str
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source)
+
+    def imports(self) -> Iterator[str]:
+        """Dotted names of all imported modules, wherever in the file they are imported."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                package = self.name.split(".")[: -node.level] if node.level else []
+                base = ".".join([*package, *filter(None, [node.module])])
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def in_package(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def top(name: str) -> str:
+    return name.split(".", 1)[0]
+
+
+def layer(name: str) -> int | None:
+    """How far inside a module lies, or None if it is not ours."""
+    parts = tuple(name.split("."))
+    depths = [depth for depth, path in enumerate(LAYERS) if parts[: len(path)] == path]
+    return max(depths, default=None)
+
+
+def core_stands_alone(module: Module) -> list[str]:
+    """core imports the standard library and itself only."""
+    if not in_package(module.name, "cosearch.core"):
+        return []
+    return [
+        name
+        for name in module.imports()
+        if top(name) not in sys.stdlib_module_names and not in_package(name, "cosearch.core")
+    ]
+
+
+def only_build_knows_engines(module: Module) -> list[str]:
+    """Nobody imports an engine but ``engines/build.py`` and other engines."""
+    if in_package(module.name, "cosearch.engines"):
+        return []
+    return [
+        name
+        for name in module.imports()
+        if name.startswith("cosearch.engines.") and not in_package(name, "cosearch.engines.build")
+    ]
+
+
+def stages_stand_apart(module: Module) -> list[str]:
+    """Stages never import each other."""
+    if not in_package(module.name, "stages"):
+        return []
+    return [name for name in module.imports() if in_package(name, "stages")]
+
+
+def flows_only_watch(module: Module) -> list[str]:
+    """Flows import Prefect, the standard library and each other only."""
+    if not in_package(module.name, "flows"):
+        return []
+    allowed = {"prefect", "flows", *sys.stdlib_module_names}
+    return [name for name in module.imports() if top(name) not in allowed]
+
+
+def prefect_stays_outside(module: Module) -> list[str]:
+    """Prefect is imported in flows and in its monitor only."""
+    if in_package(module.name, "flows") or module.name == "cosearch.engines.monitor_prefect":
+        return []
+    return [name for name in module.imports() if top(name) == "prefect"]
+
+
+def calls_go_inwards(module: Module) -> list[str]:
+    """flows -> stages -> cosearch.* -> engines -> core, never back."""
+    own = layer(module.name)
+    assert own is not None, module.name
+    return [
+        name
+        for name in module.imports()
+        if (other := layer(name)) is not None
+        and other < own
+        and not (module.name == "cosearch.engines.build" and in_package(name, SETTINGS))
+        and name != "cosearch"
+    ]
+
+
+def names_say_something(module: Module) -> list[str]:
+    """No module is called after nothing in particular."""
+    return sorted(set(module.name.split(".")) & NAMES_THAT_SAY_NOTHING)
+
+
+def functions_are_short(module: Module) -> list[str]:
+    """A function has at most 50 lines."""
+    return [
+        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > MAX_FUNCTION_LINES
+    ]
+
+
+def files_are_short(module: Module) -> list[str]:
+    """A file has at most 300 lines."""
+    count = len(module.source.splitlines())
+    return [f"{count} lines"] if count > MAX_FILE_LINES else []
+
+
+def rows_are_data(module: Module) -> list[str]:
+    """No code asks which variant or system it serves."""
+    return [
+        f"line {node.lineno}"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Compare | ast.Match) and _asks_for_a_row(node)
+    ]
+
+
+def _asks_for_a_row(node: ast.Compare | ast.Match) -> bool:
+    if isinstance(node, ast.Match):
+        return _names_a_row(node.subject) and any(
+            isinstance(inner, ast.MatchValue) for inner in ast.walk(node)
+        )
+    sides = [node.left, *node.comparators]
+    holds_text = any(
+        isinstance(inner, ast.Constant)
+        and isinstance(inner.value, str)
+        and inner.value != NO_VARIANT
+        for side in sides
+        for inner in ast.walk(side)
+        if not _names_a_row(side)
+    )
+    return holds_text and any(_names_a_row(side) for side in sides)
+
+
+def _names_a_row(node: ast.expr) -> bool:
+    """Whether an expression is called variant or system, or is a name or id of one."""
+    match node:
+        case ast.Name(id=name):
+            words = [name]
+        case ast.Attribute(attr=name, value=ast.Name(id=owner)) if name in ("name", "id"):
+            words = [owner]
+        case ast.Attribute(attr=name):
+            words = [name]
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            words = [name]
+        case _:
+            words = []
+    return any(set(word.split("_")) & {"variant", "system"} for word in words)
+
+
+RULES: list[Callable[[Module], list[str]]] = [
+    core_stands_alone,
+    only_build_knows_engines,
+    stages_stand_apart,
+    flows_only_watch,
+    prefect_stays_outside,
+    calls_go_inwards,
+    names_say_something,
+    functions_are_short,
+    files_are_short,
+    rows_are_data,
+]
+
+
+def modules() -> list[Module]:
+    """Every module of the product."""
+    found = []
+    for package in ("cosearch", "stages", "flows"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found.append(Module(name.removesuffix(".__init__"), path.read_text("utf-8")))
+    return found
+
+
+def test_the_product_is_found() -> None:
+    names = {module.name for module in modules()}
+    assert {"cosearch.core.rollout", "cosearch.engines.codec_hf", "stages", "flows"} <= names
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_rule_holds_everywhere(rule: Callable[[Module], list[str]]) -> None:
+    broken = {module.name: found for module in modules() if (found := rule(module))}
+    assert not broken, rule.__doc__
+
+
+LONG_FUNCTION = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "source"),
+    [
+        (core_stands_alone, "cosearch.core.text", "import numpy"),
+        (core_stands_alone, "cosearch.core.text", "def f():\n    from cosearch.config import load"),
+        (core_stands_alone, "cosearch.core.text", "from ..engines import build"),
+        (only_build_knows_engines, "cosearch.train.loop", "import cosearch.engines.codec_hf"),
+        (only_build_knows_engines, "stages.train", "from cosearch.engines import codec_hf"),
+        (only_build_knows_engines, "stages.train", "from cosearch.engines.codec_hf import HfCodec"),
+        (stages_stand_apart, "stages.train", "from stages import index"),
+        (stages_stand_apart, "stages.train", "from . import index"),
+        (flows_only_watch, "flows.serve", "from cosearch import artifacts"),
+        (flows_only_watch, "flows.serve", "import dvc.repo"),
+        (prefect_stays_outside, "cosearch.train.loop", "def f():\n    from prefect import task"),
+        (calls_go_inwards, "cosearch.core.text", "import stages.train"),
+        (calls_go_inwards, "cosearch.core.text", "from cosearch.engines import build"),
+        (calls_go_inwards, "cosearch.engines.encoder", "from cosearch.data import corpus"),
+        (calls_go_inwards, "cosearch.data.corpus", "from stages import data"),
+        (calls_go_inwards, "stages.data", "from flows import graph"),
+        (names_say_something, "cosearch.train.utils", ""),
+        (names_say_something, "cosearch.helpers.text", ""),
+        (functions_are_short, "cosearch.x", LONG_FUNCTION),
+        (
+            functions_are_short,
+            "cosearch.x",
+            "class A:\n    async "
+            + LONG_FUNCTION[:5]
+            + "(self):\n"
+            + "        x = 1\n" * MAX_FUNCTION_LINES,
+        ),
+        (files_are_short, "cosearch.x", "x = 1\n" * (MAX_FILE_LINES + 1)),
+        (rows_are_data, "cosearch.x", "if variant == 'cosearch': pass"),
+        (rows_are_data, "cosearch.x", "y = item.variant in ('cosearch', 'fixed_ranker')"),
+        (rows_are_data, "cosearch.x", "y = 'oracle' != system.name"),
+        (rows_are_data, "cosearch.x", "y = row['system'] == 'oracle'"),
+        (rows_are_data, "cosearch.x", "match variant_name:\n    case 'cosearch': pass"),
+    ],
+    ids=str,
+)
+def test_the_rule_can_be_broken(
+    rule: Callable[[Module], list[str]], name: str, source: str
+) -> None:
+    assert rule(Module(name, source))
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "source"),
+    [
+        (
+            only_build_knows_engines,
+            "stages.train",
+            "from cosearch.engines.build import build_codec",
+        ),
+        (only_build_knows_engines, "cosearch.engines.build", "import cosearch.engines.codec_hf"),
+        (flows_only_watch, "flows.reproduce", "import subprocess\nfrom flows.graph import stages"),
+        (prefect_stays_outside, "cosearch.engines.monitor_prefect", "import prefect"),
+        (calls_go_inwards, "cosearch.engines.build", "from cosearch.schema import Train"),
+        (calls_go_inwards, "cosearch.train.loop", "from cosearch.data import corpus"),
+        (functions_are_short, "cosearch.x", LONG_FUNCTION.removesuffix("    x = 1\n")),
+        (rows_are_data, "cosearch.x", "y = system is None or variant in variants"),
+        (rows_are_data, "cosearch.x", "y = role == 'agent'"),
+        (rows_are_data, "cosearch.x", "y = system.variant != 'base'"),
+    ],
+    ids=str,
+)
+def test_the_rule_allows_what_it_should(
+    rule: Callable[[Module], list[str]], name: str, source: str
+) -> None:
+    assert rule(Module(name, source)) == []
