@@ -33,6 +33,7 @@ class HfCodec:
         controls = {token for token in self.tokenizer.get_added_vocab() if len(token) > 1}
         controls |= set(TAGS) & set(vocabulary)
         self._control_ids = {vocabulary[token] for token in controls}
+        self._control_ids.discard(self.tokenizer.unk_token_id)  # what unknown words of data become
         longest_first = sorted(controls, key=lambda token: (-len(token), token))
         self._control = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         eos = self.tokenizer.eos_token_id

@@ -180,6 +180,16 @@ def test_documents_that_end_a_line_cost_the_same_everywhere(case: Case) -> None:
     assert together == [token for ids in alone for token in ids]
 
 
+@pytest.mark.parametrize("lower", [False, True])
+def test_an_unknown_word_is_one_unknown_token(lower: bool, tmp_path: Path) -> None:
+    word_level(tmp_path, lower=lower)
+    codec = HfCodec(tmp_path)
+    unknown = codec.tokenizer.unk_token_id
+    assert unknown in codec.tokenizer.all_special_ids
+    assert codec.encode([Segment("zebra x zebra", False)])[::2] == [unknown, unknown]
+    assert len(codec.encode([Segment("zebra x zebra", False)])) == 3
+
+
 def test_nothing_encodes_to_nothing(case: Case) -> None:
     assert case.codec.encode([]) == case.codec.encode([Segment("", False)]) == []
     assert case.codec.decode([]) == ""
