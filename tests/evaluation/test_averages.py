@@ -63,6 +63,13 @@ def test_printed_averages_of_table_2(rollouts, backbone, faults):
     assert found == faults
 
 
+def test_rounding_of_cells_and_average_is_no_fault():
+    """Cells of .3335 and .1115 print as .334 and .112; their mean .2225 may print as .222."""
+    macro = average("macro", {"a": "single", "b": "multi"})
+    assert average_fault({"a": 0.334, "b": 0.112, "avg": 0.222}, macro) is None
+    assert average_fault({"a": 0.334, "b": 0.112, "avg": 0.221}, macro) == pytest.approx(0.223)
+
+
 def test_table_3_prints_two_different_averages():
     """Some rows are macro over seven sets, others the mean of the two groups."""
     rows: dict[str, dict[str, float]] = {}

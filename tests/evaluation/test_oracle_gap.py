@@ -42,13 +42,15 @@ def test_a_gap_narrows_with_more_questions(rollouts):
 
 
 def test_headroom_counts_answers_that_were_retrieved_but_not_shown(rollouts):
-    """Three questions: shown; hidden in one call and shown in the next; hidden in its only call."""
+    """Three questions: shown; hidden in one call and shown in the next; hidden in its only call
+    that could have shown it."""
     shown, hidden = (
         rollouts.call(["a", "b", "c", "red fox"], ranking) for ranking in ([3, 0, 1], [0, 1, 2])
     )
+    hopeless = rollouts.call(["a", "b", "c", "d"], [0, 1, 2])
     trajectories = [
         rollouts.trajectory(rollouts.question("nq", number), "red fox", calls=calls)
-        for number, calls in enumerate(([shown], [hidden, shown], [hidden]))
+        for number, calls in enumerate(([shown], [hidden, shown], [hidden, hopeless]))
     ]
     trajectories.append(rollouts.trajectory(rollouts.question("musique", 0), "x"))
 
@@ -71,7 +73,7 @@ def test_headroom_counts_answers_that_were_retrieved_but_not_shown(rollouts):
             statistics=rollouts.statistics,
         )
     }
-    assert found["nq"].calls_headroom == pytest.approx(2 / 4)
+    assert found["nq"].calls_headroom == pytest.approx(2 / 5)
     assert found["nq"].questions_headroom == pytest.approx(1 / 3)
     assert found["musique"].calls_headroom is None
     assert found["musique"].questions_headroom == 0.0

@@ -11,7 +11,7 @@ from cosearch.evaluation import tables
 from cosearch.evaluation.curves import Panel, learning_curves, png, svg
 from cosearch.evaluation.report import Picture, Verdict, manifest_table, render
 
-HOSTILE = "<script src=//evil.example/x.js></script><img src=x onerror=alert(1)> & $\\frac{"
+HOSTILE = "<script src=//evil.example/x.js></script><img src=x onerror=alert(1)> & $\\frac{$"
 
 
 def rows(shift=0.0):

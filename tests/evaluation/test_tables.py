@@ -60,10 +60,11 @@ def test_every_average_is_that_of_its_cells(results, rollouts, name, profile):
 
 
 def test_rows_stand_in_the_papers_order_with_own_rows_below_a_rule(results, rollouts):
-    table = tables.main_table(results, scope=rollouts.scope(), withheld={})
+    scope = rollouts.scope(labels={"mine": "Mine", **rollouts.labels})
+    table = tables.main_table(results, scope=scope, withheld={})
     labels = [row.label for row in table.rows]
-    assert labels == [*methods(), "Untrained agent and ranker"]
-    assert [row.label for row in table.rows if row.ruled] == ["Untrained agent and ranker"]
+    assert labels == [*methods(), "Mine", "Untrained agent and ranker"]
+    assert [row.label for row in table.rows if row.ruled] == ["Mine"]
 
 
 def test_rows_that_were_not_run_or_are_withheld_show_no_number(results, rollouts):
@@ -76,6 +77,7 @@ def test_rows_that_were_not_run_or_are_withheld_show_no_number(results, rollouts
     table = tables.main_table(results, scope=rollouts.scope(), withheld=withheld)
     assert rows_of(table)["Search-R1"].status == "not run"
     assert rows_of(table)["CoSearch"].status == "withheld: ids are guessed"
+    assert not any("CoSearch" in footnote for footnote in table.footnotes)
 
 
 def test_nothing_run_makes_tables_without_numbers(rollouts):
@@ -258,6 +260,19 @@ def test_behaviour_tables_hold_the_numbers_of_the_frames(results, rollouts):
     cost = cells_of(tables.cost_table(results, seconds={"oracle": 0.25}, **shared), "Oracle")
     assert (cost["agent sampled"], cost["ranker read"], cost["seconds"]) == (3.0, 4.5, 0.25)
     assert "seconds" not in {c.name for c in tables.cost_table(results, **shared).columns}
+
+
+def test_a_seed_without_a_value_leaves_no_mean(results, rollouts):
+    """One seed of CoSearch never searches: its Hit@k does not exist, nor does their mean."""
+    changed = [
+        dataclasses.replace(one, calls=one.calls.clear())
+        if (one.system, one.seed) == ("cosearch", 1)
+        else one
+        for one in results
+    ]
+    table = tables.retrieval_table(changed, scope=rollouts.scope(), withheld={})
+    assert cells_of(table, "CoSearch")["Hit@1"] is None
+    assert cells_of(table, "Untrained agent and ranker")["Hit@1"] is not None
 
 
 def test_every_face_of_every_table_is_the_same_bytes_twice(results, rollouts):
