@@ -38,7 +38,14 @@ def build_sampler(folder: str | Path, codec: Any, *, batch_tokens: int, dtype: s
 
 
 def build_trainer(
-    folder: str | Path, *, lr: float, train: Train, loss: Loss, max_tokens: int, scratch: Path
+    folder: str | Path,
+    codec: Any,
+    *,
+    lr: float,
+    train: Train,
+    loss: Loss,
+    max_tokens: int,
+    scratch: Path,
 ) -> Any:
     """The trainer of a model folder; ``max_tokens`` is the constant of ``constant_length``."""
     from cosearch.engines.loss import LossRules
@@ -46,6 +53,7 @@ def build_trainer(
 
     return TorchTrainer(
         _model_folder(folder),
+        vocabulary=len(codec.tokenizer),
         dtype="float32",
         rules=OptimizerRules(
             lr=lr,

@@ -20,7 +20,12 @@ from cosearch.core.types import Generation, Sampling
 
 disable_progress_bar()
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def at_least_float32(values: torch.Tensor) -> torch.Tensor:
+    """``values`` in a type that probabilities can be summed in."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def load_causal_lm(folder: str | Path, dtype: str) -> Any:
@@ -161,7 +166,7 @@ class HfGenerator:
         return self._mask_padding(output.logits[:, -1])
 
     def _mask_padding(self, logits: torch.Tensor) -> torch.Tensor:
-        logits = logits.float()
+        logits = at_least_float32(logits)
         logits[:, self._padded] = -torch.inf
         return logits
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from cosearch.core.types import Sample
-from cosearch.engines.generator_hf import checksum, load_causal_lm
+from cosearch.engines.generator_hf import at_least_float32, checksum, load_causal_lm
 from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
 
 
@@ -52,6 +52,7 @@ class TorchTrainer:
         self,
         folder: str | Path,
         *,
+        vocabulary: int,
         dtype: str,
         rules: OptimizerRules,
         loss: LossRules,
@@ -59,6 +60,8 @@ class TorchTrainer:
     ) -> None:
         self._model = load_causal_lm(folder, dtype)
         self._reference = deepcopy(self._model) if loss.kl_coef > 0 else None
+        self._vocabulary = vocabulary
+        """Rows of the output layer beyond it belong to no token; the sampler skips them too."""
         self._rules = rules
         self._loss = loss
         self._scratch = scratch
@@ -145,7 +148,7 @@ class TorchTrainer:
                 reference, _ = self._forward(self._reference, batch, temperature)
             losses = losses + self._loss.kl_coef * kl_to_reference(logprobs, reference)
         loss = (losses * batch.token_weights(weights)).sum()
-        totals.add(loss, logprobs.detach(), old, entropy, self._loss.clip_eps)
+        totals.add(loss.detach(), logprobs.detach(), old, entropy, self._loss.clip_eps)
         return loss
 
     def _forward(
@@ -157,8 +160,8 @@ class TorchTrainer:
         """
         hidden = model.base_model(input_ids=batch.ids, attention_mask=batch.attention)
         states = hidden.last_hidden_state[:, :-1][batch.trained[:, 1:]]
-        logits = model.get_output_embeddings()(states).float() / (temperature or 1.0)
-        logprobs = torch.log_softmax(logits, dim=-1)
+        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
+        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
         with torch.no_grad():
             entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
         targets = batch.ids[:, 1:][batch.trained[:, 1:]]

@@ -131,6 +131,7 @@ def open_learner(
     frozen = open_policy(folder, block, temperature)
     trainer = build.build_trainer(
         folder,
+        frozen.codec,
         lr=lr,
         train=parts.train,
         loss=parts.method.loss,

@@ -1,0 +1,207 @@
+"""The trainer: the loss of Eq. 3, one denominator, exact state."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from cosearch.core.types import Sample
+from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
+from cosearch.engines.trainer_torch import NotFinite, OptimizerRules, TorchTrainer
+from tests.micro import VOCABULARY, samples, save_causal_lm
+
+LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16)
+RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1e9, 0, 4096)
+AGGREGATIONS = ["sum_per_sequence", "token_mean", "sequence_mean", "constant_length"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_causal_lm(tmp_path_factory.mktemp("model"))
+
+
+def trainer(
+    folder: Path,
+    *,
+    rules: OptimizerRules = RULES,
+    loss: LossRules = LOSS,
+    dtype: str = "float32",
+    scratch: Path = Path("unused"),
+) -> TorchTrainer:
+    return TorchTrainer(
+        folder, vocabulary=VOCABULARY, dtype=dtype, rules=rules, loss=loss, scratch=scratch
+    )
+
+
+def gradients(found: TorchTrainer, batch: Sequence[Sample]) -> list[torch.Tensor]:
+    found.update(batch, 1.0)
+    return [parameter.grad.clone() for parameter in found._model.parameters()]
+
+
+def textbook_loss(found: TorchTrainer, batch: Sequence[Sample], loss: LossRules) -> torch.Tensor:
+    """Eq. 3, sample by sample and token by token, without padding."""
+    sequences = []
+    for sample in batch:
+        logits = found._model(input_ids=torch.tensor([list(sample.ids)])).logits[0, :, :VOCABULARY]
+        logprobs = torch.log_softmax(logits.float(), dim=-1)
+        terms = []
+        for place in range(1, len(sample.ids)):
+            if sample.loss_mask[place]:
+                new = logprobs[place - 1, sample.ids[place]]
+                ratio = torch.exp(new - sample.old_logprobs[place])
+                clipped = ratio.clamp(1 - loss.clip_eps, 1 + loss.clip_eps)
+                advantage = sample.advantages[place]
+                terms.append(-torch.minimum(ratio * advantage, clipped * advantage))
+        sequences.append(torch.stack(terms))
+    match loss.aggregation:
+        case "sum_per_sequence":
+            return torch.stack([terms.sum() for terms in sequences]).mean()
+        case "token_mean":
+            return torch.cat(sequences).mean()
+        case "sequence_mean":
+            return torch.stack([terms.mean() for terms in sequences]).mean()
+        case _:
+            return torch.stack([terms.sum() / loss.max_tokens for terms in sequences]).mean()
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_the_gradient_is_that_of_the_textbook_loss(folder: Path, aggregation: str) -> None:
+    loss = replace(LOSS, aggregation=aggregation)
+    reference = trainer(folder, loss=loss)
+    expected = textbook_loss(reference, samples(), loss)
+    wanted = torch.autograd.grad(expected, list(reference._model.parameters()))
+    found = trainer(folder, loss=loss)
+    stats = found.update(samples(), 1.0)
+    assert stats.loss == pytest.approx(float(expected.detach()), rel=1e-5, abs=1e-6)
+    for parameter, gradient in zip(found._model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 1e-5), ("float64", 1e-12)])
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_micro_batches_do_not_change_the_gradient(
+    tmp_path: Path, aggregation: str, dtype: str, rtol: float
+) -> None:
+    folder = save_causal_lm(tmp_path)
+    batch = samples()
+    torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        runs = [
+            gradients(
+                trainer(
+                    folder,
+                    dtype=dtype,
+                    rules=replace(RULES, batch_tokens=tokens),
+                    loss=replace(LOSS, aggregation=aggregation),
+                ),
+                batch,
+            )
+            for tokens in (1, 50, 10**6)
+        ]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    scale = max(float(gradient.abs().max()) for gradient in runs[0])
+    for other in runs[1:]:
+        for left, right in zip(runs[0], other, strict=True):
+            torch.testing.assert_close(left, right, rtol=rtol, atol=rtol * scale)
+
+
+def test_samples_without_advantage_only_dilute(folder: Path) -> None:
+    batch = [s for s in samples() if any(s.advantages)]
+    silent = [replace(s, advantages=[0.0] * len(s.ids)) for s in batch]
+    alone = gradients(trainer(folder), batch)
+    diluted = gradients(trainer(folder), [*batch, *silent])
+    for left, right in zip(alone, diluted, strict=True):
+        torch.testing.assert_close(left, 2 * right, rtol=1e-4, atol=1e-7)
+
+
+def test_tokens_outside_the_mask_get_no_weight(folder: Path) -> None:
+    batch = samples()
+    moved = [
+        replace(
+            s,
+            old_logprobs=[
+                old if flag else -9.0 for old, flag in zip(s.old_logprobs, s.loss_mask, strict=True)
+            ],
+        )
+        for s in batch
+    ]
+    for left, right in zip(
+        gradients(trainer(folder), batch), gradients(trainer(folder), moved), strict=True
+    ):
+        assert torch.equal(left, right)
+
+
+def test_clipping_is_pessimistic_and_the_dual_clip_bounds_the_rest() -> None:
+    ratio = torch.tensor([2.0, 2.0, 0.5, 0.5, 10.0])
+    advantage = torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0])
+    zeros = torch.zeros(5)
+    plain = token_losses(ratio.log(), zeros, advantage, LOSS)
+    assert plain.tolist() == pytest.approx([-1.2, 2.0, -0.5, 0.8, 10.0])
+    dual = token_losses(ratio.log(), zeros, advantage, replace(LOSS, dual_clip=3.0))
+    assert dual.tolist() == pytest.approx([-1.2, 2.0, -0.5, 0.8, 3.0])
+
+
+def test_k3_is_zero_at_equality_and_positive_elsewhere() -> None:
+    same = torch.tensor([-1.0, -3.0])
+    assert kl_to_reference(same, same).tolist() == [0.0, 0.0]
+    other = kl_to_reference(torch.tensor([-1.0]), torch.tensor([-2.0]))
+    assert float(other) == pytest.approx(math.exp(-1) - (-1) - 1)
+
+
+def test_the_kl_term_pulls_back_even_without_advantage(folder: Path) -> None:
+    loss = replace(LOSS, kl_coef=0.5)
+    found = trainer(folder, loss=loss)
+    silent = [replace(s, advantages=[0.0] * len(s.ids)) for s in samples()]
+    assert found.update(silent, 1.0).loss == pytest.approx(0.0, abs=1e-6)
+    with torch.no_grad():
+        for parameter in found._model.parameters():
+            parameter.mul_(1.1)
+    assert found.update(silent, 1.0).loss > 1e-4
+
+
+def test_an_unknown_aggregation_is_named() -> None:
+    with pytest.raises(ValueError, match="'median'"):
+        sequence_weights(samples(), replace(LOSS, aggregation="median"))
+
+
+def test_a_restored_trainer_makes_the_same_steps(folder: Path, tmp_path: Path) -> None:
+    straight, stopped = trainer(folder), trainer(folder)
+    for found in (straight, stopped):
+        found.update(samples(), 1.0)
+    stopped.save(tmp_path / "state.pt")
+    resumed = trainer(folder)
+    resumed.restore(tmp_path / "state.pt")
+    assert resumed.version == 1
+    for found in (straight, resumed):
+        found.update(samples(5), 1.0)
+    assert straight.checksum() == resumed.checksum() != trainer(folder).checksum()
+
+
+def test_warm_up_raises_the_rate_linearly(folder: Path) -> None:
+    found = trainer(folder, rules=replace(RULES, warmup_updates=4))
+    rates = []
+    for _ in range(5):
+        found.update(samples(), 1.0)
+        rates.append(found._optimizer.param_groups[0]["lr"] / RULES.lr)
+    assert rates == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+
+
+def test_a_number_that_is_not_finite_stops_the_run(folder: Path, tmp_path: Path) -> None:
+    found = trainer(folder, scratch=tmp_path / "scratch")
+    bad = [replace(s, old_logprobs=[-math.inf] * len(s.ids)) for s in samples()]
+    before = found.checksum()
+    with pytest.raises(NotFinite, match=r"loss .* batch saved: .*not_finite_0\.pt"):
+        found.update(bad, 1.0)
+    assert (tmp_path / "scratch" / "not_finite_0.pt").is_file()
+    assert found.checksum() == before
+
+
+def test_exported_weights_load_as_an_ordinary_model(folder: Path, tmp_path: Path) -> None:
+    found = trainer(folder)
+    found.update(samples(), 1.0)
+    found.export(tmp_path / "out")
+    assert trainer(tmp_path / "out").checksum() == found.checksum()

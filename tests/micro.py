@@ -1,0 +1,51 @@
+"""Micro models and samples: real, random, and small enough for every test to build its own."""
+
+from pathlib import Path
+
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from cosearch.core.types import Sample
+
+VOCABULARY = 40
+PADDED_VOCABULARY = 48
+EOS = 1
+
+
+def save_causal_lm(folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> Path:
+    """A random two-layer Qwen2 whose output layer has more rows than there are tokens."""
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=PADDED_VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=128,
+        tie_word_embeddings=False,
+        initializer_range=0.4,
+        pad_token_id=0,
+        eos_token_id=EOS,
+    )
+    Qwen2ForCausalLM(config).to(dtype).save_pretrained(folder)
+    return folder
+
+
+def samples(count: int = 7) -> list[Sample]:
+    """Samples of different lengths, masks and advantages; one of them has no advantage."""
+    found = []
+    for number in range(count):
+        length = 6 + 3 * number
+        ids = [2 + (number * 7 + place * 5) % (VOCABULARY - 2) for place in range(length)]
+        mask = [int(place > 2 and place % 4 != 0) for place in range(length)]
+        advantage = (number - 3) / 2
+        found.append(
+            Sample(
+                ids,
+                mask,
+                [-2.0 - place / 10 if flag else 0.0 for place, flag in enumerate(mask)],
+                [advantage * flag for flag in mask],
+            )
+        )
+    return found
