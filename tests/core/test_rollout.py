@@ -160,8 +160,10 @@ def test_every_response_budget_is_kept() -> None:
     prompt = whole.spans[0].end
     ends = set()
     for budget in range(len(whole.ids) - prompt + 1):
-        played = play(TWO_SEARCHES, max_response_tokens=budget)
+        table = Table(TWO_SEARCHES)
+        played = play(TWO_SEARCHES, table=table, max_response_tokens=budget)
         assert len(played.ids) <= prompt + budget
+        assert all(request.sampling.max_tokens > 0 for request in table.agent.requests)
         ends.add(played.terminal)
         check_columns(played)
     assert played == whole
