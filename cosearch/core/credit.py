@@ -135,11 +135,14 @@ def _judge_calls(
 def _average_duplicates(
     keys: Sequence[CallKey], values: Sequence[float], trajectories: Sequence[Trajectory]
 ) -> list[float]:
-    """Rewards with those of equal prompt and ranking replaced by their mean."""
+    """Rewards with those of equal prompt and ranking replaced by their mean.
+
+    What was shown after a malformed output is the retriever's order, not a ranking by the policy.
+    """
 
     def identity(key: CallKey) -> tuple[object, ...]:
         call = trajectories[key[0]].calls[key[1]]
-        return call.output and call.output.prompt_ids, call.ranking
+        return call.output and call.output.prompt_ids, call.well_formed and call.ranking
 
     same: dict[tuple[object, ...], list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):

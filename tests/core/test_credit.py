@@ -137,6 +137,14 @@ def test_equal_prompts_and_rankings_share_their_reward_in_the_release() -> None:
     assert [r[0].advantage for r in paper_like.calls] == pytest.approx(expected)
 
 
+def test_a_malformed_output_shares_no_reward_with_the_retrievers_order() -> None:
+    played = samples_of((call(fault="ids"),), *[(call(),)] * 3)
+    rules = replace(RELEASED, drop_constant_groups=False)
+    verdicts = assign_credit(played, rules)
+    expected = group_advantages([-0.2, 2.0, 2.0, 2.0], rules.advantage)
+    assert [row[0].advantage for row in verdicts.calls] == expected
+
+
 def test_constant_groups_stay_with_zero_or_leave_the_batch() -> None:
     played = samples_of(*[(call(),)] * 4)
     stay = assign_credit(played, PAPER)
