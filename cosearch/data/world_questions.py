@@ -176,7 +176,7 @@ class _Dealer:
     def deal(self, count: int) -> tuple[Task, ...]:
         family = FAMILIES[self.name]
         chains = {length: self._chains(length) for length in family.lengths}
-        comparisons = self._comparisons()
+        comparisons = self._comparisons() if family.compare_every else iter(())
         tasks: list[Task] = []
         for row in range(count):
             compare = family.compare_every and row % family.compare_every == 0

@@ -1,0 +1,82 @@
+"""Fictional encyclopaedias with a retriever over them: where base training takes place.
+
+They share the lexicon of the world that is evaluated and none of its facts.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from cosearch.core.seeds import derive
+from cosearch.core.types import Passage
+from cosearch.data.world import Triple, draw_encyclopaedia
+from cosearch.data.world_lexicon import LexiconSize
+from cosearch.data.world_questions import Fact, Task, deal_tasks
+from cosearch.data.world_relations import RELATIONS
+
+
+class Vectors(Protocol):
+    """What a fiction needs of an encoder: unit rows whose inner products are scores."""
+
+    def queries(self, queries: Sequence[str]) -> torch.Tensor:
+        """[len(queries), hidden]."""
+
+    def passages(self, passages: Sequence[Passage]) -> torch.Tensor:
+        """[len(passages), hidden]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A sub-query for one hop, its candidates best first, and the passage that tells the hop."""
+
+    fact: Fact
+    query: str
+    candidates: tuple[Passage, ...]
+    gold: Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A task with the searches of each hop, one per wording of the sub-query."""
+
+    task: Task
+    searches: tuple[tuple[Search, ...], ...]
+
+
+@torch.no_grad()
+def draw_episodes(
+    encoder: Vectors,
+    seed: int,
+    *,
+    size: LexiconSize,
+    rows: Mapping[str, int],
+    top_n: int,
+    avoid: AbstractSet[Triple],
+) -> list[Episode]:
+    """Episodes of a new encyclopaedia: ``rows`` tasks per family with ``top_n`` candidates each."""
+    fiction = draw_encyclopaedia(size, seed, avoid=avoid)
+    counts = {name: {"train": count} for name, count in rows.items()}
+    dealt = deal_tasks(fiction.names, fiction.facts, counts, derive(seed, "questions"))
+    tasks = [task for name in rows for task in dealt[name, "train"]]
+    hops = list(dict.fromkeys(hop for task in tasks for hop in task.hops))
+    queries = {hop: RELATIONS[hop.relation].queries(hop.subject) for hop in hops}
+    unique = sorted({query for wordings in queries.values() for query in wordings})
+    scores = encoder.queries(unique) @ encoder.passages(fiction.passages).T
+    nearest = dict(zip(unique, scores.topk(top_n).indices.tolist(), strict=True))
+    by_id = {passage.id: passage for passage in fiction.passages}
+    searches = {
+        hop: tuple(
+            Search(
+                hop,
+                query,
+                tuple(fiction.passages[position] for position in nearest[query]),
+                by_id[hop.passage],
+            )
+            for query in queries[hop]
+        )
+        for hop in hops
+    }
+    return [Episode(task, tuple(searches[hop] for hop in task.hops)) for task in tasks]

@@ -1,0 +1,265 @@
+"""Rows of base training: what a scripted ranker and a scripted agent write on fictional facts.
+
+The scripts are deliberately imperfect teachers. The ranker picks a wrong first document at times
+and orders the rest at random; the agent gives up or guesses. What they leave open is for RL.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cosearch.core.prompts import Fill, fill_template, fill_text, load_template
+from cosearch.core.protocols import Segment
+from cosearch.core.types import Passage
+from cosearch.data.world_questions import Fact, Task
+from cosearch.train.fiction import Episode, Search
+from cosearch.train.words import (
+    ANSWER,
+    ANSWER_END,
+    CALL,
+    CALL_END,
+    END,
+    REASON,
+    REASON_END,
+    RERANK,
+    RERANK_END,
+    WordCodec,
+    ranked_id,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Token ids and the weight of each in the loss; prompts and observations weigh 0."""
+
+    ids: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The teachers' constants. Weights of choices align with the tuples they choose from."""
+
+    wordings: tuple[float, float, float] = (0.5, 0.3, 0.2)
+    """How often a sub-query is the clearest, the middle and the vaguest one."""
+    top_k: tuple[int, ...] = (1, 2, 3, 4, 5)
+    top_k_weights: tuple[float, ...] = (0.08, 0.08, 0.68, 0.08, 0.08)
+    wrong_first: float = 0.1
+    """Share of rankings whose first document is any other candidate."""
+    choice_weight: float = 6.0
+    """Loss weight of the number that names the first document."""
+    rest_weight: float = 0.2
+    """Loss weight of the ids after the first one, whose order is arbitrary."""
+    found: float = 0.7
+    """Share of observations that hold the passage that was asked for."""
+    retry: float = 0.5
+    guess: float = 0.6
+    """Share of given-up questions answered by a guess instead of "unknown"."""
+    max_searches: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """How prompts are put: codec, template set and document templates of both roles."""
+
+    codec: WordCodec
+    templates: str
+    agent_document: str
+    ranker_document: str
+
+    def question(self, text: str) -> list[int]:
+        """The agent's prompt."""
+        return self.codec.chat(fill_template(self.templates, "agent", {"question": text}))
+
+    def observation(self, passages: Sequence[Passage]) -> list[int]:
+        """What the agent reads after a search whose end token it sampled."""
+        ((_, template),) = load_template(self.templates, "observation")
+        documents = _documents(self.agent_document, passages, 1)
+        return self.codec.reply(fill_text(template, {"documents": documents}), after_eos=True)
+
+    def candidates(
+        self, question: str, query: str, passages: Sequence[Passage], *, top_k: int, start: int
+    ) -> list[int]:
+        """The ranker's prompt; the first candidate is number ``start``."""
+        fills: dict[str, Fill] = {
+            "question": question,
+            "query": query,
+            "candidates": _documents(self.ranker_document, passages, start),
+            "n": len(passages),
+            "k": min(top_k, len(passages)),
+        }
+        return self.codec.chat(fill_template(self.templates, "ranker", fills))
+
+
+def _documents(document: str, passages: Sequence[Passage], start: int) -> list[Segment]:
+    return [
+        segment
+        for number, passage in enumerate(passages, start=start)
+        for segment in fill_text(
+            document, {"number": number, "title": passage.title, "text": passage.text}
+        )
+    ]
+
+
+def choose_search(searches: Sequence[Search], script: Script, rng: random.Random) -> Search:
+    """One of the wordings of a hop's sub-query."""
+    return rng.choices(searches, script.wordings)[0]
+
+
+def ranker_row(
+    episode: Episode,
+    prompts: Prompts,
+    script: Script,
+    rng: random.Random,
+    *,
+    top_n: int,
+    max_number: int,
+) -> Row:
+    """A ranking of ``top_n`` candidates for some hop: the reason copies title and number of the
+    first document, then come K ids, passages of the same article first.
+
+    Numbers start anywhere as long as they stay within ``max_number``.
+    """
+    search = choose_search(rng.choice(episode.searches), script, rng)
+    shown = _candidates(search, top_n, rng)
+    start = rng.randint(1, max_number - len(shown) + 1)
+    top_k = rng.choices(script.top_k, script.top_k_weights)[0]
+    order = _order(shown, search, script, rng)[:top_k]
+    prompt = prompts.candidates(
+        episode.task.question.text, search.query, shown, top_k=top_k, start=start
+    )
+    target = _ranking([shown[o] for o in order], [o + start for o in order], script)
+    return Row(
+        (*prompt, *prompts.codec.tokens(*(word for word, _ in target))),
+        (*(0.0 for _ in prompt), *(weight for _, weight in target)),
+    )
+
+
+def _candidates(search: Search, top_n: int, rng: random.Random) -> list[Passage]:
+    """The retriever's list in its order; a shorter one keeps a random part and the gold passage."""
+    if top_n >= len(search.candidates):
+        return list(search.candidates)
+    others = [passage for passage in search.candidates if passage is not search.gold]
+    part = [*rng.sample(others, top_n - 1), search.gold]
+    rng.shuffle(part)
+    return part
+
+
+def _order(
+    shown: Sequence[Passage], search: Search, script: Script, rng: random.Random
+) -> list[int]:
+    """Positions: the gold passage (or a wrong one), its article's other passages, the rest."""
+    order = list(range(len(shown)))
+    rng.shuffle(order)
+    order.sort(
+        key=lambda position: not shown[position].title.startswith(f"{search.fact.subject} (")
+    )
+    right = rng.random() >= script.wrong_first
+    order.sort(key=lambda position: not (right and shown[position] is search.gold))
+    return order
+
+
+def _ranking(
+    ranked: Sequence[Passage], numbers: Sequence[int], script: Script
+) -> list[tuple[str, float]]:
+    """Tokens of the ranker's output with their loss weights."""
+    title = [(word, 1.0) for word in ranked[0].title.split()]
+    choice = [(ranked_id(numbers[0]), script.choice_weight)]
+    ids = [(ranked_id(numbers[0]), 1.0)]
+    for number in numbers[1:]:
+        ids += [(">", 1.0), (ranked_id(number), script.rest_weight)]
+    opening, middle = [(REASON, 1.0)], [(REASON_END, 1.0), (RERANK, 1.0)]
+    return [*opening, *title, *choice, *middle, *ids, (RERANK_END, 1.0), (END, 1.0)]
+
+
+def agent_row(episode: Episode, prompts: Prompts, script: Script, rng: random.Random) -> Row:
+    """A whole trajectory: search hop by hop, read, try again or give up, answer."""
+    trace = _Trace(prompts.codec, prompts.question(episode.task.question.text))
+    known: list[Fact] = []
+    note = ""
+    for _ in range(script.max_searches):
+        fact = episode.task.hops[len(known)]
+        search = choose_search(episode.searches[len(known)], script, rng)
+        need = f"{note} need {fact.subject} {fact.relation}"
+        trace.write(REASON, *need.split(), REASON_END, CALL, *search.query.split(), CALL_END, END)
+        shown = _observed(search, script, rng)
+        trace.read(prompts.observation(shown))
+        if search.gold not in shown:
+            if rng.random() >= script.retry:
+                break
+            note = "not found ."
+            continue
+        known.append(fact)
+        note = f"{_statement(fact)} ."
+        if len(known) == len(episode.task.hops):
+            reason, answer = _conclusion(episode.task, known)
+            return trace.answer(reason, answer)
+    return trace.answer("not found", _guess(episode.task, shown, script, rng))
+
+
+@dataclass(slots=True)
+class _Trace:
+    """The growing context of a scripted trajectory."""
+
+    codec: WordCodec
+    ids: list[int]
+    weights: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.weights = [0.0] * len(self.ids)
+
+    def write(self, *tokens: str) -> None:
+        """Append what the agent writes."""
+        self.ids += self.codec.tokens(*tokens)
+        self.weights += [1.0] * len(tokens)
+
+    def read(self, ids: Sequence[int]) -> None:
+        """Append what the agent reads."""
+        self.ids += ids
+        self.weights += [0.0] * len(ids)
+
+    def answer(self, reason: str, answer: str) -> Row:
+        """Close with an answer."""
+        self.write(REASON, *reason.split(), REASON_END, ANSWER, *answer.split(), ANSWER_END, END)
+        return Row(tuple(self.ids), tuple(self.weights))
+
+
+def _observed(search: Search, script: Script, rng: random.Random) -> list[Passage]:
+    """K documents; the gold passage is among them, anywhere, as often as the script says."""
+    top_k = rng.choices(script.top_k, script.top_k_weights)[0]
+    others = [passage for passage in search.candidates if passage is not search.gold]
+    shown = rng.sample(others, top_k)
+    if rng.random() < script.found:
+        shown[rng.randrange(top_k)] = search.gold
+    return shown
+
+
+def _statement(fact: Fact) -> str:
+    return f"{fact.subject} {fact.relation} {fact.value}"
+
+
+def _conclusion(task: Task, known: Sequence[Fact]) -> tuple[str, str]:
+    """The last reason and the answer once every hop is known."""
+    if task.comparison:
+        return " . ".join(_statement(fact) for fact in known), task.question.golds[0]
+    return _statement(known[-1]), known[-1].value
+
+
+def _guess(task: Task, shown: Sequence[Passage], script: Script, rng: random.Random) -> str:
+    """An answer without knowledge: yes or no, or the last name that a shown document mentions."""
+    if rng.random() >= script.guess:
+        return "unknown"
+    if task.comparison:
+        return rng.choice(("yes", "no"))
+    return rng.choice(shown).text.split()[-2]
+
+
+EPISODE_ROWS: Mapping[str, int] = {
+    "nq": 150,
+    "triviaqa": 150,
+    "popqa": 120,
+    "hotpotqa": 180,
+    "2wikimultihopqa": 180,
+    "musique": 180,
+}
+"""Tasks drawn per fictional encyclopaedia; bamboogle's pairs of relations are never trained on."""

@@ -1,0 +1,114 @@
+"""The closed-vocabulary tokenizer of the tiny models, and a codec over it that needs no library.
+
+A word is a token. Control tokens carry whole pieces of the two output grammars, so that a
+well-formed turn is short; decoding joins tokens by blanks, which the grammars allow.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cosearch.core.protocols import Message, Segment
+from cosearch.data.world_lexicon import LexiconSize, closed_vocabulary
+
+PAD, UNKNOWN, USER, ASSISTANT, END = "<|pad|>", "<|unk|>", "<|user|>", "<|assistant|>", "<|end|>"
+REASON, REASON_END = "<reason>", "</reason>"
+ANSWER, ANSWER_END = "<answer>", "</answer>"
+RERANK, RERANK_END = "<rerank>", "</rerank>"
+CALL = '<tool_call>{"name": "search", "arguments": {"query": "'
+CALL_END = '"}}</tool_call>'
+CONTROL = (
+    PAD, UNKNOWN, USER, ASSISTANT, END, REASON, REASON_END, ANSWER, ANSWER_END,
+    RERANK, RERANK_END, CALL, CALL_END,
+)  # fmt: skip
+MAX_NUMBER = 20
+"""Highest document number that has a token."""
+_PLAIN = (">", "|", ":", ".", "?", "query:", "passage:", "need", "found", "not")
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|assistant|>' if message['role'] == 'assistant' else '<|user|>' }}"
+    "{{ message['content'] }}<|end|>"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def ranked_id(number: int) -> str:
+    """The token that names document ``number`` in a ranking."""
+    return f"[{number}]"
+
+
+def build_vocabulary(size: LexiconSize) -> dict[str, int]:
+    """Ids of all tokens: control tokens, plain signs, numbers, then the words of the lexicon."""
+    numbers = range(1, MAX_NUMBER + 1)
+    tokens = [*CONTROL, *_PLAIN, *map(str, numbers), *map(ranked_id, numbers)]
+    words = dict.fromkeys([*tokens, *closed_vocabulary(size)])
+    return {word: number for number, word in enumerate(words)}
+
+
+def save_tokenizer(vocabulary: Mapping[str, int], folder: Path, *, max_length: int) -> None:
+    """Write the tokenizer of ``vocabulary`` as an ordinary Hugging Face folder.
+
+    Control tokens are matched anywhere in trusted text, with or without blanks around them.
+    """
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel(dict(vocabulary), unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in CONTROL])
+    build: Any = PreTrainedTokenizerFast
+    fast = build(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        eos_token=END,
+        padding_side="left",
+        model_max_length=max_length,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    fast.save_pretrained(folder)
+
+
+class WordCodec:
+    """``core.protocols.Codec`` by table look-up, for millions of training rows.
+
+    Gives the ids of the saved tokenizer for texts whose control tokens come from the chat frame
+    alone. Raises KeyError for a word that is not in the vocabulary: training text has none.
+    """
+
+    def __init__(self, vocabulary: Mapping[str, int]) -> None:
+        self.vocabulary = dict(vocabulary)
+        self._words = list(vocabulary)
+        self.eos_ids = frozenset({self.vocabulary[END]})
+
+    def tokens(self, *tokens: str) -> list[int]:
+        """Ids of single tokens."""
+        return [self.vocabulary[token] for token in tokens]
+
+    def words(self, text: str) -> list[int]:
+        """Ids of the words of ``text``."""
+        return [self.vocabulary[word] for word in text.split()]
+
+    def encode(self, segments: Sequence[Segment]) -> list[int]:
+        """Ids of bare segments."""
+        return self.words("".join(segment.text for segment in segments))
+
+    def chat(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of user messages up to and including the opening of the assistant's turn."""
+        ids: list[int] = []
+        for message in messages:
+            ids += [*self.tokens(USER), *self.encode(message.segments), *self.tokens(END)]
+        return [*ids, *self.tokens(ASSISTANT)]
+
+    def reply(self, segments: Sequence[Segment], *, after_eos: bool) -> list[int]:
+        """Ids between an assistant turn and the next one."""
+        before = (USER,) if after_eos else (END, USER)
+        return [*self.tokens(*before), *self.encode(segments), *self.tokens(END, ASSISTANT)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ``ids``, control tokens included."""
+        return " ".join(self._words[token] for token in ids)

@@ -1,0 +1,186 @@
+"""Rows of base training: the real parsers accept them, and they are token for token what rollout
+and ranking will put before the models."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from cosearch.core.formats import Answer, Ranking, Search, parse_ranking, parse_turn
+from cosearch.core.observe import RankerStage
+from cosearch.core.prompts import document_segments, fill_template, fill_text, load_template
+from cosearch.core.protocols import Segment
+from cosearch.core.types import Candidate, Passage, Sampling
+from cosearch.data.world import build_world
+from cosearch.data.world_lexicon import LexiconSize
+from cosearch.engines.codec_hf import HfCodec
+from cosearch.train.fiction import Episode, draw_episodes
+from cosearch.train.traces import Prompts, Row, Script, agent_row, ranker_row
+from cosearch.train.words import END, UNKNOWN, WordCodec, build_vocabulary, save_tokenizer
+
+DOCUMENT = "{title} [{number}] {text}\n"
+ROWS = {"nq": 8, "triviaqa": 8, "popqa": 8, "hotpotqa": 8, "2wikimultihopqa": 9, "musique": 8}
+WORLD = build_world({"nq": {"train": 4, "dev": 2, "test": 2}}, seed=7)
+
+
+class OwnSections:
+    """A retriever without a model: passages of the entity that the query ends in come first."""
+
+    def __init__(self, codec: WordCodec) -> None:
+        self._codec = codec
+
+    def queries(self, queries: list[str]) -> torch.Tensor:
+        return self._bags(queries)
+
+    def passages(self, passages: tuple[Passage, ...]) -> torch.Tensor:
+        return self._bags([passage.title for passage in passages])
+
+    def _bags(self, texts: list[str]) -> torch.Tensor:
+        bags = torch.zeros(len(texts), len(self._codec.vocabulary))
+        for row, text in enumerate(texts):
+            bags[row, self._codec.words(text)] = 1.0
+        return bags
+
+
+@pytest.fixture(scope="module")
+def words() -> WordCodec:
+    return WordCodec(build_vocabulary(LexiconSize()))
+
+
+@pytest.fixture(scope="module")
+def saved(words: WordCodec, tmp_path_factory: pytest.TempPathFactory) -> HfCodec:
+    folder: Path = tmp_path_factory.mktemp("tokenizer")
+    save_tokenizer(words.vocabulary, folder, max_length=1024)
+    return HfCodec(folder)
+
+
+@pytest.fixture(scope="module")
+def prompts(words: WordCodec) -> Prompts:
+    return Prompts(words, "tiny", DOCUMENT, DOCUMENT)
+
+
+@pytest.fixture(scope="module")
+def episodes(words: WordCodec) -> list[Episode]:
+    return draw_episodes(
+        OwnSections(words),
+        3,
+        size=LexiconSize(),
+        rows=ROWS,
+        top_n=10,
+        avoid=WORLD.encyclopaedia.triples(),
+    )
+
+
+def written(row: Row, codec: WordCodec) -> list[str]:
+    """The stretches that the model learns to write, without their end tokens."""
+    parts: list[list[int]] = [[]]
+    (end,) = codec.tokens(END)
+    for token, weight in zip(row.ids, row.weights, strict=True):
+        if weight and token != end:
+            parts[-1].append(token)
+        elif weight:
+            parts.append([])
+    assert not parts[-1]
+    return [codec.decode(part) for part in parts[:-1]]
+
+
+def test_the_vocabulary_is_exact(words: WordCodec, saved: HfCodec) -> None:
+    assert saved.tokenizer.get_vocab() == words.vocabulary
+    assert sorted(words.vocabulary.values()) == list(range(len(saved.tokenizer)))
+    assert saved.eos_ids == words.eos_ids
+
+
+def test_training_knows_no_fact_of_the_world(episodes: list[Episode]) -> None:
+    taught = {(h.subject, h.relation, h.value) for e in episodes for h in e.task.hops}
+    assert taught
+    assert not taught & WORLD.encyclopaedia.triples()
+
+
+def test_agent_rows_are_well_formed_trajectories(
+    episodes: list[Episode], prompts: Prompts, words: WordCodec
+) -> None:
+    rng = random.Random(1)
+    for episode in episodes:
+        turns = [
+            parse_turn(text) for text in written(agent_row(episode, prompts, Script(), rng), words)
+        ]
+        assert all(isinstance(turn, Search) for turn in turns[:-1])
+        assert 1 <= len(turns[:-1]) <= Script().max_searches
+        assert isinstance(turns[-1], Answer)
+
+
+def test_an_agent_that_always_finds_answers_right(
+    episodes: list[Episode], prompts: Prompts, words: WordCodec
+) -> None:
+    script = Script(found=1.0)
+    for episode in episodes:
+        texts = written(agent_row(episode, prompts, script, random.Random(1)), words)
+        last = parse_turn(texts[-1])
+        assert isinstance(last, Answer)
+        assert last.text == episode.task.question.golds[0]
+        assert len(texts) == len(episode.task.hops) + 1
+
+
+def test_agent_rows_hold_the_ids_of_a_rollout(
+    episodes: list[Episode], prompts: Prompts, saved: HfCodec
+) -> None:
+    for episode in episodes:
+        question = episode.task.question.text
+        expected = saved.chat(fill_template("tiny", "agent", {"question": question}))
+        assert prompts.question(question) == expected
+        shown = episode.searches[0][0].candidates[:3]
+        documents = document_segments(DOCUMENT, shown, max_chars=2000)
+        flat: list[Segment] = [segment for document in documents for segment in document]
+        ((_, template),) = load_template("tiny", "observation")
+        observation = saved.reply(fill_text(template, {"documents": flat}), after_eos=True)
+        assert prompts.observation(shown) == observation
+
+
+@pytest.mark.parametrize("top_n", [2, 5, 8, 10])
+def test_ranker_rows_are_well_formed_rankings(
+    episodes: list[Episode], prompts: Prompts, words: WordCodec, top_n: int
+) -> None:
+    rng = random.Random(2)
+    for episode in episodes:
+        row = ranker_row(episode, prompts, Script(), rng, top_n=top_n, max_number=top_n)
+        prompt = words.decode(
+            [t for t, weight in zip(row.ids, row.weights, strict=True) if not weight]
+        )
+        wanted = int(prompt.split(" | ")[2].split()[0])
+        (text,) = written(row, words)
+        assert isinstance(parse_ranking(text, candidates=top_n, wanted=wanted), Ranking)
+
+
+def test_a_faultless_ranker_puts_the_gold_passage_first_and_copies_its_title(
+    episodes: list[Episode], prompts: Prompts, words: WordCodec
+) -> None:
+    rng = random.Random(3)
+    for episode in episodes:
+        row = ranker_row(episode, prompts, Script(wrong_first=0.0), rng, top_n=4, max_number=9)
+        (text,) = written(row, words)
+        reason = text.split("<reason>")[1].split("</reason>")[0].split()
+        titles = {search.gold.title for hop in episode.searches for search in hop}
+        assert " ".join(reason[:-1]) in titles
+        assert text.split("<rerank>")[1].split()[0] == reason[-1]
+        assert max(row.weights) == row.weights[row.ids.index(*words.tokens("</reason>")) - 1]
+
+
+def test_ranker_prompts_hold_the_ids_of_the_ranker_stage(
+    episodes: list[Episode], prompts: Prompts, saved: HfCodec
+) -> None:
+    stage = RankerStage(3, saved, Sampling(0.0, 1.0, 0, 24), "tiny", DOCUMENT, 2000, 320)
+    for episode in episodes:
+        search = episode.searches[0][0]
+        shown = search.candidates[:8]
+        question = episode.task.question.text
+        expected, dropped = stage.prompt(question, search.query, [Candidate(p, 0.0) for p in shown])
+        found = prompts.candidates(question, search.query, shown, top_k=3, start=1)
+        assert (found, dropped) == (expected, 0)
+        assert saved.decode(found) == prompts.codec.decode(found)
+        assert UNKNOWN not in saved.decode(found)
+
+
+def test_a_word_outside_the_vocabulary_is_refused(words: WordCodec) -> None:
+    with pytest.raises(KeyError):
+        words.words("Wikipedia")
