@@ -23,7 +23,7 @@ def test_golden_values(std: str) -> None:
 @STDS
 @pytest.mark.parametrize(
     "rewards",
-    [[], [1.7], [0.0] * 4, [0.1 + 0.2, 0.3, 0.3], [1.0, 1.0 + 1e-6, 1.0]],
+    [[], [1.7], [0.0] * 4, [0.1 + 0.2, 0.3, 0.3], [1e-6, 0.0, 0.0]],
     ids=["empty", "single", "equal", "noise", "within"],
 )
 def test_groups_without_signal_earn_nothing(std: str, rewards: list[float]) -> None:

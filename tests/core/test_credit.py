@@ -17,7 +17,7 @@ from cosearch.core.credit import (
 )
 from cosearch.core.rewards import Branch
 from cosearch.core.types import SearchCall, Trajectory
-from tests.core.builders import call, preset, question, trajectory
+from tests.core.builders import call, output, preset, question, trajectory
 
 PAPER, RELEASED = preset("paper"), preset("released")
 FIRST, SECOND = (0, 1, 2), (1, 0, 2)
@@ -119,7 +119,11 @@ def test_groups_never_span_questions() -> None:
 
 
 def four(**changes: Any) -> tuple[list[Trajectory], Verdicts]:
-    rows = [(call(ranking=ranking),) for ranking in (FIRST, SECOND, SECOND, SECOND)]
+    rankings = (FIRST, SECOND, SECOND, SECOND)
+    rows = [
+        (replace(call(ranking=ranking), output=output(f"reason {sample}")),)
+        for sample, ranking in enumerate(rankings)
+    ]
     played = samples_of(*rows)
     played[1] = replace(played[1], answer="Bergen")
     return played, assign_credit(played, replace(RELEASED, **changes))

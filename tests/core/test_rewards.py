@@ -30,7 +30,7 @@ GOLD = "alpha beta gamma delta"
 
 def answered(f1: float) -> str:
     """An answer with this F1 against GOLD."""
-    return {1.0: GOLD, 0.75: "alpha beta gamma x", 0.5: "alpha beta x y"}[f1]
+    return {1.0: GOLD, 0.8: f"{GOLD} x y", 0.75: "alpha beta gamma x"}[f1]
 
 
 @PRESETS
@@ -57,6 +57,7 @@ def test_golden_values_of_equation_6(name: str, case: list[float]) -> None:
         (1, 1.0, 5 / 3, 2 / 3),
         (0, 0.75, 1.75, 1.0),
         (0, 1.0, 2.0, 2.0),
+        (0, 0.8, 1.8, 2.0),
         (3, 1.0, 1 / 3, 1 / 3),
         (5, 1.0, 0.0, 0.0),
     ],

@@ -170,6 +170,11 @@ def test_every_response_budget_is_kept() -> None:
     assert ends == {Terminal.TOKEN_BUDGET, Terminal.ANSWERED}
 
 
+def test_without_any_room_nobody_is_asked() -> None:
+    played = play(TWO_SEARCHES, max_response_tokens=0)
+    assert (played.terminal, played.turns, played.weights) == (Terminal.TOKEN_BUDGET, (), 0)
+
+
 def test_an_observation_whose_frame_does_not_fit_ends_the_trajectory() -> None:
     table = Table(TWO_SEARCHES)
     said = len(CODEC.encode([Segment(search_turn("Paris"), True)]))
@@ -204,6 +209,7 @@ def test_all_documents_may_be_dropped_but_never_the_frame() -> None:
 def test_a_question_over_the_prompt_budget_is_refused_not_cut() -> None:
     with pytest.raises(ValueError, match="question q1 of nq needs a prompt of 20 tokens"):
         play(TWO_SEARCHES, max_prompt_tokens=19)
+    assert play(TWO_SEARCHES, max_prompt_tokens=20).terminal is Terminal.ANSWERED
 
 
 def test_a_search_that_finds_nothing_shows_nothing() -> None:
