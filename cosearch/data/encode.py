@@ -18,10 +18,9 @@ from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus
 
 _FINGERPRINT, _MANIFEST = "fingerprint.json", "manifest.json"
-_PARTS_PER_SHARD = 8
 
 Progress = Callable[[int, int], None]
-"""Called with passages done and passages in all."""
+"""Called with passages done and passages in all, after every shard."""
 
 
 class PassageEncoder(Protocol):
@@ -96,28 +95,19 @@ class _Plan:
             return False
         return bool(vectors.shape == (self.rows(shard), self.dimension))
 
-    def encode(self, shard: int, encoder: PassageEncoder) -> Iterator[int]:
-        """Write one shard; yields the rows of each part as it is encoded."""
-        start, vectors = shard * self.size, []
-        for passages in _parts(self.corpus, start, start + self.rows(shard), self.size):
-            part = encoder.encode_passages(passages)
-            if not np.isfinite(part).all():
-                raise ValueError(f"{self.path(shard)}: the encoder returned non-finite vectors")
-            vectors.append(part.astype(self.storage))
-            yield len(passages)
-        write_aside(self.path(shard), lambda aside: _save(aside, np.concatenate(vectors)))
+    def encode(self, shard: int, encoder: PassageEncoder) -> int:
+        """Write one shard and return its rows."""
+        start, rows = shard * self.size, self.rows(shard)
+        vectors = encoder.encode_passages(self.corpus.passages(start, start + rows))
+        if not np.isfinite(vectors).all():
+            raise ValueError(f"{self.path(shard)}: the encoder returned non-finite vectors")
+        write_aside(self.path(shard), lambda aside: _save(aside, vectors.astype(self.storage)))
+        return rows
 
 
 def _save(path: Path, vectors: np.ndarray) -> None:
     with path.open("wb") as file:  # a handle: given a name, numpy would append ".npy"
         np.save(file, vectors)
-
-
-def _parts(corpus: Corpus, start: int, stop: int, size: int) -> Iterator[list[Passage]]:
-    # Parts keep progress moving; they are fixed by the shard size, so results do not depend on it.
-    step = max(1, -(-size // _PARTS_PER_SHARD))
-    for first in range(start, stop, step):
-        yield corpus.passages(first, min(first + step, stop))
 
 
 def _encode_missing(
@@ -128,8 +118,7 @@ def _encode_missing(
     processes: int,
 ) -> Iterator[int]:
     if processes == 1:
-        for shard in missing:
-            yield from plan.encode(shard, encoder)
+        yield from (plan.encode(shard, encoder) for shard in missing)
         return
     settings = (plan.corpus.folder, plan.folder, plan.size, plan.storage, make_encoder)
     spawn = multiprocessing.get_context("spawn")
@@ -151,7 +140,7 @@ def _start_worker(
 
 def _work(shard: int) -> int:
     plan, encoder = _worker
-    return sum(plan.encode(shard, encoder))
+    return plan.encode(shard, encoder)
 
 
 def _claim(folder: Path, fingerprint: Mapping[str, Any]) -> None:
