@@ -1,5 +1,8 @@
 """Templates become trusted and untrusted segments."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,7 +88,7 @@ def test_a_missing_template_is_named() -> None:
         load_template("tiny", "poet")
 
 
-def test_messages_are_blocks(tmp_path, monkeypatch) -> None:
+def test_messages_are_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "templates" / "mine"
     folder.mkdir(parents=True)
     (folder / "two.txt").write_text("### system\nBe brief.\n\n### user\n{question}\n", "utf-8")
@@ -111,7 +114,7 @@ def test_documents_are_numbered_and_cut() -> None:
 def test_as_many_whole_documents_as_fit(sizes: list[int], budget: int, frame: int) -> None:
     documents = [(Segment("x" * size, False),) for size in sizes]
 
-    def render(kept) -> list[int]:
+    def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
         return CODEC.encode([Segment("f" * frame, True), *(s for doc in kept for s in doc)])
 
     ids, dropped = fit_documents(render, documents, max_tokens=budget)
