@@ -24,6 +24,8 @@ from cosearch.core.protocols import Codec, Message, Segment
 from cosearch.engines.codec_hf import HfCodec
 from cosearch.engines.scripted import CONTROLS, ScriptedCodec
 
+FAST: Any = PreTrainedTokenizerFast
+"""Untyped where it comes from."""
 CHATML = (
     "{%- if messages[0].role != 'system' %}<|im_start|>system\nBe brief.<|im_end|>\n{% endif %}"
     "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -50,7 +52,7 @@ def word_level(folder: Path, *, lower: bool = False) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if lower:
         tokenizer.normalizer = normalizers.Lowercase()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", unk_token="?unk")
+    fast = FAST(tokenizer_object=tokenizer, eos_token="<eos>", unk_token="?unk")
     fast.add_tokens([AddedToken("<ask>", normalized=lower)])
     fast.chat_template = PLAIN
     fast.save_pretrained(folder)
@@ -67,7 +69,7 @@ def byte_level(folder: Path) -> None:
         show_progress=False,
     )
     tokenizer.train_from_iterator(LINES * 3, trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>")
+    fast = FAST(tokenizer_object=tokenizer, eos_token="<|im_end|>")
     fast.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|endoftext|>"]})
     fast.add_tokens([AddedToken("<tool_call>"), AddedToken("</tool_call>")])
     fast.chat_template = CHATML
