@@ -13,8 +13,15 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from cosearch.train.fiction import Episode
-from cosearch.train.traces import Prompts, Row, Script, agent_row, ranker_row
+from cosearch.train.fiction import Episode, Search
+from cosearch.train.traces import (
+    Prompts,
+    Row,
+    Script,
+    agent_row,
+    choose_search,
+    ranker_row,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +195,7 @@ class RankerBatches:
             largest = max(self._size, self._curriculum.sizes[-1])
             yield [
                 ranker_row(
-                    next(self._episodes),
+                    *self._search(),
                     self._prompts,
                     self._script,
                     self._rng,
@@ -197,6 +204,15 @@ class RankerBatches:
                 )
                 for _ in range(self._batch)
             ]
+
+    def _search(self) -> tuple[str, Search]:
+        """A question and the search for one of its hops; on the way up, one the teacher knows."""
+        while True:
+            episode = next(self._episodes)
+            searches = self._rng.choice(episode.searches)
+            if self.finished or searches[0].fact.relation not in self._script.unsure:
+                search = choose_search(searches, self._script, self._rng)
+                return episode.task.question.text, search
 
     def observe(self, accuracy: float) -> None:
         """Accuracy of the choice in the last batch; may move on to the next size."""

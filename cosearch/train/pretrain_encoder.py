@@ -1,7 +1,8 @@
 """The tiny bi-encoder, trained contrastively on facts of worlds that nobody is asked about.
 
 It shall find the right article and mostly miss the right section, as dense retrievers do: the
-relation of a training query is often exchanged for another one of the same article.
+relation of a training query is often exchanged for another one of the same article, and its
+passage for one that merely mentions the subject.
 """
 
 import random
@@ -23,18 +24,20 @@ from cosearch.train.words import WordCodec
 class EncoderRecipe:
     """Size and training of the bi-encoder."""
 
-    hidden_size: int = 64
+    hidden_size: int = 32
     layers: int = 1
     heads: int = 2
-    feed_forward: int = 128
+    feed_forward: int = 64
     max_length: int = 64
-    steps: int = 600
+    steps: int = 200
     batch: int = 192
     learning_rate: float = 3.0e-3
-    temperature: float = 0.05
-    relation_noise: float = 0.8
+    temperature: float = 0.1
+    relation_noise: float = 0.9
     """Share of queries whose relation is exchanged for another one of the same kind."""
-    worlds: int = 6
+    mention_noise: float = 0.45
+    """Share of queries whose passage becomes another article's that mentions the subject."""
+    worlds: int = 4
 
 
 def new_encoder(recipe: EncoderRecipe, vocabulary: int, pad: int) -> Any:
@@ -111,12 +114,17 @@ def _batch(
     world: Encyclopaedia, recipe: EncoderRecipe, rng: random.Random
 ) -> tuple[list[str], list[Passage]]:
     """Queries and their passages, no passage twice."""
-    told: dict[str, Fact] = {}
+    mentions: dict[str, list[Fact]] = {}
+    for fact in world.facts.values():
+        mentions.setdefault(fact.value, []).append(fact)
+    wanted: dict[str, str] = {}
     for fact in rng.sample(list(world.facts.values()), recipe.batch):
-        told[fact.passage] = fact
+        query = rng.choice(_asked(fact, recipe, rng))
+        if rng.random() < recipe.mention_noise and fact.subject in mentions:
+            fact = rng.choice(mentions[fact.subject])
+        wanted[fact.passage] = query
     by_id = {passage.id: passage for passage in world.passages}
-    queries = [rng.choice(_asked(fact, recipe, rng)) for fact in told.values()]
-    return queries, [by_id[identity] for identity in told]
+    return list(wanted.values()), [by_id[identity] for identity in wanted]
 
 
 def _asked(fact: Fact, recipe: EncoderRecipe, rng: random.Random) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ and orders the rest at random; the agent gives up or guesses. What they leave op
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cosearch.core.prompts import Fill, fill_template, fill_text, load_template
@@ -36,6 +36,12 @@ class Row:
     weights: tuple[float, ...]
 
 
+UNSURE = (
+    "birthplace", "birthyear", "employer", "director", "star", "location", "release",
+    "founder", "founding", "seat", "mayor", "industry",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """The teachers' constants. Weights of choices align with the tuples they choose from."""
@@ -46,6 +52,9 @@ class Script:
     top_k_weights: tuple[float, ...] = (0.08, 0.08, 0.68, 0.08, 0.08)
     wrong_first: float = 0.1
     """Share of rankings whose first document is any other candidate."""
+    unsure: tuple[str, ...] = UNSURE
+    """Relations whose sections the ranker's teacher does not know; it picks any passage of the
+    article. They come last, and finding them out is left to RL."""
     choice_weight: float = 6.0
     """Loss weight of the number that names the first document."""
     rest_weight: float = 0.2
@@ -107,7 +116,8 @@ def choose_search(searches: Sequence[Search], script: Script, rng: random.Random
 
 
 def ranker_row(
-    episode: Episode,
+    question: str,
+    search: Search,
     prompts: Prompts,
     script: Script,
     rng: random.Random,
@@ -115,19 +125,16 @@ def ranker_row(
     top_n: int,
     max_number: int,
 ) -> Row:
-    """A ranking of ``top_n`` candidates for some hop: the reason copies title and number of the
-    first document, then come K ids, passages of the same article first.
+    """A ranking of ``top_n`` candidates: the reason copies title and number of the first document,
+    then come K ids, passages of the same article first.
 
     Numbers start anywhere as long as they stay within ``max_number``.
     """
-    search = choose_search(rng.choice(episode.searches), script, rng)
     shown = _candidates(search, top_n, rng)
     start = rng.randint(1, max_number - len(shown) + 1)
     top_k = rng.choices(script.top_k, script.top_k_weights)[0]
     order = _order(shown, search, script, rng)[:top_k]
-    prompt = prompts.candidates(
-        episode.task.question.text, search.query, shown, top_k=top_k, start=start
-    )
+    prompt = prompts.candidates(question, search.query, shown, top_k=top_k, start=start)
     target = _ranking([shown[o] for o in order], [o + start for o in order], script)
     return Row(
         (*prompt, *prompts.codec.tokens(*(word for word, _ in target))),
@@ -154,7 +161,7 @@ def _order(
     order.sort(
         key=lambda position: not shown[position].title.startswith(f"{search.fact.subject} (")
     )
-    right = rng.random() >= script.wrong_first
+    right = search.fact.relation not in script.unsure and rng.random() >= script.wrong_first
     order.sort(key=lambda position: not (right and shown[position] is search.gold))
     return order
 
@@ -252,14 +259,3 @@ def _guess(task: Task, shown: Sequence[Passage], script: Script, rng: random.Ran
     if task.comparison:
         return rng.choice(("yes", "no"))
     return rng.choice(shown).text.split()[-2]
-
-
-EPISODE_ROWS: Mapping[str, int] = {
-    "nq": 150,
-    "triviaqa": 150,
-    "popqa": 120,
-    "hotpotqa": 180,
-    "2wikimultihopqa": 180,
-    "musique": 180,
-}
-"""Tasks drawn per fictional encyclopaedia; bamboogle's pairs of relations are never trained on."""

@@ -143,7 +143,8 @@ def test_ranker_rows_are_well_formed_rankings(
 ) -> None:
     rng = random.Random(2)
     for episode in episodes:
-        row = ranker_row(episode, prompts, Script(), rng, top_n=top_n, max_number=top_n)
+        question, search = episode.task.question.text, episode.searches[-1][0]
+        row = ranker_row(question, search, prompts, Script(), rng, top_n=top_n, max_number=top_n)
         prompt = words.decode(
             [t for t, weight in zip(row.ids, row.weights, strict=True) if not weight]
         )
@@ -152,18 +153,34 @@ def test_ranker_rows_are_well_formed_rankings(
         assert isinstance(parse_ranking(text, candidates=top_n, wanted=wanted), Ranking)
 
 
-def test_a_faultless_ranker_puts_the_gold_passage_first_and_copies_its_title(
+def test_a_sure_ranker_puts_the_gold_passage_first_and_copies_its_title(
     episodes: list[Episode], prompts: Prompts, words: WordCodec
 ) -> None:
-    rng = random.Random(3)
+    script = Script(wrong_first=0.0, unsure=())
     for episode in episodes:
-        row = ranker_row(episode, prompts, Script(wrong_first=0.0), rng, top_n=4, max_number=9)
+        question, search = episode.task.question.text, episode.searches[0][0]
+        row = ranker_row(question, search, prompts, script, random.Random(3), top_n=4, max_number=9)
         (text,) = written(row, words)
         reason = text.split("<reason>")[1].split("</reason>")[0].split()
-        titles = {search.gold.title for hop in episode.searches for search in hop}
-        assert " ".join(reason[:-1]) in titles
+        assert " ".join(reason[:-1]) == search.gold.title
         assert text.split("<rerank>")[1].split()[0] == reason[-1]
-        assert max(row.weights) == row.weights[row.ids.index(*words.tokens("</reason>")) - 1]
+        (closing,) = words.tokens("</reason>")
+        assert max(row.weights) == row.weights[row.ids.index(closing) - 1]
+
+
+def test_an_unsure_ranker_picks_any_passage_of_the_article(
+    episodes: list[Episode], prompts: Prompts, words: WordCodec
+) -> None:
+    search = episodes[0].searches[0][0]
+    script = Script(unsure=(search.fact.relation,))
+    rng = random.Random(4)
+    reasons = set()
+    for _ in range(60):
+        row = ranker_row("", search, prompts, script, rng, top_n=10, max_number=10)
+        reasons.add(written(row, words)[0].split("</reason>")[0].split("<reason>")[1])
+    own = {p.title for p in search.candidates if p.title.startswith(f"{search.fact.subject} (")}
+    assert len(own) > 1
+    assert {" ".join(reason.split()[:-1]) for reason in reasons} == own
 
 
 def test_ranker_prompts_hold_the_ids_of_the_ranker_stage(

@@ -1,0 +1,30 @@
+"""Base models of a profile: trained from scratch for the generated world, fetched elsewhere."""
+
+from pathlib import Path
+
+from cosearch.data.fetch_models import fetch_mini_models
+from cosearch.schema import Agent, Data, Encoder, Ranker
+from cosearch.stage import Stage, run_stage
+from cosearch.train.base_models import Recipe, build_base_models, override, world_interface
+
+
+def page(stage: Stage) -> None:
+    """Write models/PROFILE."""
+    settings, folder = stage.settings, Path("models") / stage.settings.profile
+    data = settings.section(Data)
+    if data.source != "world":
+        fetch_mini_models(folder)
+        return
+    settings.asked.add("base_models")
+    recipe = override(Recipe(), settings.file.base_models)
+    parts = (settings.section(Encoder), settings.section(Agent), settings.section(Ranker))
+    build_base_models(folder, recipe, world_interface(data, *parts), stage.progress.show)
+
+
+def main() -> None:
+    """Run the stage from the command line."""
+    run_stage("base_models", __doc__, page)
+
+
+if __name__ == "__main__":
+    main()
