@@ -22,55 +22,53 @@ SAMPLING = pl.Struct(
     {"temperature": pl.Float64, "top_p": pl.Float64, "top_k": pl.Int32, "max_tokens": pl.Int32}
 )
 
-ROLLOUT_SCHEMA = pl.Schema(
-    {
-        "kind": pl.String,  # trajectory | call
-        "round": pl.Int32,
-        "dataset": pl.String,
-        "question_id": pl.String,
-        "sample": pl.Int32,
-        "turn": pl.Int32,  # of a call
-        "question": pl.String,
-        "golds": pl.List(pl.String),
-        "query": pl.String,  # of a call
-        "text": pl.String,  # what the policy wrote, turns joined by a blank line
-        "ids": pl.List(pl.Int32),  # prompt and completion
-        "loss_mask": pl.List(pl.Int8),
-        "logprobs": pl.List(pl.Float32),  # of the sampler, after temperature
-        "trainer_logprobs": pl.List(pl.Float32),  # null where the advantage is 0
-        "advantages": pl.List(pl.Float64),  # one per token
-        "spans": pl.List(SPAN),
-        "answer": pl.String,
-        "terminal": pl.String,
-        "fault": pl.String,
-        "candidates": pl.List(CANDIDATE),  # D_N in retriever order
-        "ranking": pl.List(pl.Int32),  # positions in D_N, as shown
-        "has_answer": pl.Boolean,  # I_ans
-        "r_rel": pl.Float64,
-        "r_main": pl.Float64,
-        "r_rank": pl.Float64,
-        "branch": pl.String,  # case of Eq. 6
-        "group": pl.String,
-        "advantage": pl.Float64,
-        "trained": pl.Boolean,
-        "sampling": SAMPLING,  # as used
-        "weights": pl.Int32,  # updates the sampler had seen
-        "dropped_documents": pl.Int32,
-        "dropped_candidates": pl.Int32,
-    }
-)
+_ROLLOUT_COLUMNS: dict[str, Any] = {
+    "kind": pl.String,  # trajectory | call
+    "round": pl.Int32,
+    "dataset": pl.String,
+    "question_id": pl.String,
+    "sample": pl.Int32,
+    "turn": pl.Int32,  # of a call
+    "question": pl.String,
+    "golds": pl.List(pl.String),
+    "query": pl.String,  # of a call
+    "text": pl.String,  # what the policy wrote, turns joined by a blank line
+    "ids": pl.List(pl.Int32),  # prompt and completion
+    "loss_mask": pl.List(pl.Int8),
+    "logprobs": pl.List(pl.Float32),  # of the sampler, after temperature
+    "trainer_logprobs": pl.List(pl.Float32),  # null where the advantage is 0
+    "advantages": pl.List(pl.Float64),  # one per token
+    "spans": pl.List(SPAN),
+    "answer": pl.String,
+    "terminal": pl.String,
+    "fault": pl.String,
+    "candidates": pl.List(CANDIDATE),  # D_N in retriever order
+    "ranking": pl.List(pl.Int32),  # positions in D_N, as shown
+    "has_answer": pl.Boolean,  # I_ans
+    "r_rel": pl.Float64,
+    "r_main": pl.Float64,
+    "r_rank": pl.Float64,
+    "branch": pl.String,  # case of Eq. 6
+    "group": pl.String,
+    "advantage": pl.Float64,
+    "trained": pl.Boolean,
+    "sampling": SAMPLING,  # as used
+    "weights": pl.Int32,  # updates the sampler had seen
+    "dropped_documents": pl.Int32,
+    "dropped_candidates": pl.Int32,
+}
+ROLLOUT_SCHEMA = pl.Schema(_ROLLOUT_COLUMNS)
 """Columns of rollouts/round_NNN.parquet; docs/rollouts.md explains them."""
 
-LISTS_SCHEMA = pl.Schema(
-    {
-        "dataset": pl.String,
-        "question_id": pl.String,
-        "question": pl.String,
-        "golds": pl.List(pl.String),
-        "candidate_ids": pl.List(pl.String),
-        "scores": pl.List(pl.Float64),
-    }
-)
+_LISTS_COLUMNS: dict[str, Any] = {
+    "dataset": pl.String,
+    "question_id": pl.String,
+    "question": pl.String,
+    "golds": pl.List(pl.String),
+    "candidate_ids": pl.List(pl.String),
+    "scores": pl.List(pl.Float64),
+}
+LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
 """Columns of the fixed ranker's training lists; candidates are named by passage id."""
 
 
@@ -82,64 +80,82 @@ class Paths:
 
     @property
     def root(self) -> Path:
+        """All outputs of the profile."""
         return Path("artifacts") / self.profile
 
     @property
     def data(self) -> Path:
+        """Questions, corpus and their manifest."""
         return self.root / "data"
 
     def questions(self, split: str) -> Path:
+        """Questions of a split (train, dev, test)."""
         return self.data / f"{split}.jsonl"
 
     @property
     def corpus(self) -> Path:
+        """Folder of the memory-mapped corpus."""
         return self.data / "corpus"
 
     @property
     def encoded(self) -> Path:
+        """Shards of passage vectors."""
         return self.root / "encoded"
 
     @property
     def index(self) -> Path:
+        """The FAISS index and its manifest."""
         return self.root / "index"
 
     @property
     def retrieval(self) -> Path:
+        """Measures of the retriever."""
         return self.root / "retrieval"
 
     @property
     def fixed_ranker_data(self) -> Path:
+        """Ranking lists of the Fixed Ranker."""
         return self.root / "fixed_ranker_data"
 
     def fixed_ranker(self, seed: int) -> Path:
+        """The Fixed Ranker of a seed."""
         return self.root / "fixed_ranker" / f"seed_{seed}"
 
     def train(self, variant: str, seed: int) -> Path:
+        """A trained variant of a seed."""
         return self.root / "train" / f"seed_{seed}" / variant
 
     def gate(self, seed: int) -> Path:
+        """Gate verdicts of a seed."""
         return self.root / "gate" / f"seed_{seed}"
 
     def evaluations(self, seed: int | None) -> Path:
+        """Evaluated systems of a seed, or of all."""
         folder = self.root / "evaluate"
         return folder if seed is None else folder / f"seed_{seed}"
 
     def evaluate(self, system: str, seed: int) -> Path:
+        """An evaluated system of a seed."""
         return self.evaluations(seed) / system
 
     def oracle_gap(self, scope: str) -> Path:
+        """Oracle gap analysis of a scope."""
         return self.root / "oracle_gap" / scope
 
     def tables(self, scope: str) -> Path:
+        """Tables of a scope."""
         return self.root / "tables" / scope
 
     def summary(self, scope: str) -> Path:
+        """Metrics and curves of a scope."""
         return self.root / "summary" / scope
 
     def report(self, scope: str) -> Path:
+        """The report of a scope."""
         return self.root / "report" / scope
 
     def timing(self, name: str) -> Path:
+        """Clocks of a stage; read by nothing but the report."""
         return self.root / "timing" / f"{name}.json"
 
     def run(self, name: str, fingerprint: str) -> Path:
@@ -240,6 +256,16 @@ def hash_folder(folder: Path) -> str:
 def hash_value(value: Mapping[str, Any]) -> str:
     """SHA-256 of a JSON value, independent of key order."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def publish_folder(source: Path, target: Path) -> None:
+    """Put a copy of ``source`` in place of ``target`` in one rename."""
+    aside = target.with_name(f".{target.name}.new")
+    shutil.rmtree(aside, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source, aside)
+    shutil.rmtree(target, ignore_errors=True)
+    aside.replace(target)
 
 
 def move_folder(source: Path, target: Path) -> None:

@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
+from cosearch.presets import Method, Section
 from cosearch.schema import (
     Agent,
     File,
-    Method,
     Models,
     Profile,
     Ranker,
-    Section,
     System,
     Train,
     Variant,
@@ -31,6 +30,7 @@ class ConfigError(ValueError):
 
 
 SectionT = TypeVar("SectionT", bound=Section)
+Value = TypeVar("Value")
 _METHOD_PARTS = frozenset(Method.model_fields)
 _PROFILE_PARTS = frozenset({"train", "agent", "ranker", "models"})
 
@@ -125,7 +125,7 @@ def _check_overrides(settings: Settings) -> None:
             settings.section(kind, overrides)
 
 
-def _named(block: Mapping[str, Any], kind: str, name: str) -> Any:
+def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:
     if name not in block:
         raise ConfigError(f"{kind}: no {name!r}; there are {', '.join(sorted(block))}")
     return block[name]

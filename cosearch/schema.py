@@ -5,101 +5,14 @@ What each key means and where its value comes from stands beside it in params.ya
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
-Positive = Annotated[int, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-NonNegative = Annotated[float, Field(ge=0)]
-
-
-class Section(BaseModel):
-    """A block of params.yaml: unknown keys are errors, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
-
-
-class Reward(Section):
-    format_penalty: NonNegative
-    gamma: NonNegative
-    gate_inclusive: bool
-    hit_cutoffs: Annotated[tuple[Positive, ...], Field(min_length=1)]
-    ranking_metric: Literal["hit", "ndcg"]
-    use_relevance: bool
-    use_main: bool
-    main_threshold: Share | None
-    exclude_malformed_trajectories: bool
-    yes_no_rule: Literal["bag", "squad"]
-
-
-class Relevance(Section):
-    match: Literal["tokens", "substring"]
-    strip_marks: bool
-    min_gold_chars: Annotated[int, Field(ge=0)]
-
-
-class Group(Section):
-    semantic: bool
-    delta: Share
-    k_min: Positive
-
-
-class Advantage(Section):
-    std: Literal["sample", "population"]
-    adv_eps: Annotated[float, Field(gt=0)]
-
-
-class Credit(Section):
-    average_duplicates: bool
-    drop_constant_groups: bool
-    max_ranker_samples: Annotated[float, Field(gt=0)] | None
-
-
-class Loss(Section):
-    clip_eps: Annotated[float, Field(gt=0, lt=1)]
-    aggregation: Literal["sum_per_sequence", "token_mean", "sequence_mean", "constant_length"]
-    dual_clip: Annotated[float, Field(gt=1)] | None
-    kl_coef: NonNegative
-    importance_cap: Annotated[float, Field(gt=0)] | None
-
-
-class Rollout(Section):
-    group_size: Annotated[int, Field(ge=2)]
-    max_searches: Positive
-    top_n: Positive
-    top_k: Positive
-    agent_temperature: NonNegative
-    ranker_temperature: NonNegative
-    eval_temperature: NonNegative
-
-
-class Method(Section):
-    """One complete reading of the paper (a preset), with overrides applied."""
-
-    reward: Reward
-    relevance: Relevance
-    group: Group
-    advantage: Advantage
-    credit: Credit
-    loss: Loss
-    rollout: Rollout
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Method":
-        rollout = self.rollout
-        if rollout.top_k > rollout.top_n:
-            raise ValueError(
-                f"rollout.top_k={rollout.top_k} is above rollout.top_n={rollout.top_n}: the agent"
-                " cannot read more documents than are retrieved"
-            )
-        if max(self.reward.hit_cutoffs) > rollout.top_k:
-            raise ValueError(
-                f"reward.hit_cutoffs={list(self.reward.hit_cutoffs)} exceeds"
-                f" rollout.top_k={rollout.top_k}: Hit@k is taken over the K documents shown"
-            )
-        return self
+from cosearch.presets import Method, NonNegative, Positive, Section, Share
 
 
 class QuestionSource(Section):
+    """A file of questions below ``data.folder``."""
+
     path: str
     split: str | None
     source: str
@@ -107,6 +20,8 @@ class QuestionSource(Section):
 
 
 class SetCounts(Section):
+    """A data set: its kind, rows per split (None: all), and its files."""
+
     kind: Literal["single", "multi"]
     train: Annotated[int, Field(ge=0)] | None
     dev: Annotated[int, Field(ge=0)] | None
@@ -115,6 +30,8 @@ class SetCounts(Section):
 
 
 class Data(Section):
+    """Where questions and corpus come from."""
+
     source: Literal["world", "files"]
     folder: str | None
     corpus: str | None
@@ -125,12 +42,16 @@ class Data(Section):
 
 
 class Models(Section):
+    """Model folders."""
+
     encoder: str
     agent: str
     ranker: str
 
 
 class Encoder(Section):
+    """The dense encoder."""
+
     query_prefix: str
     passage_prefix: str
     pooling: Literal["mean"]
@@ -143,12 +64,16 @@ class Encoder(Section):
 
 
 class Index(Section):
+    """The FAISS index and its self-check."""
+
     kind: Literal["flat"]
     self_check: Annotated[int, Field(ge=0)]
     self_check_floor: Share
 
 
 class Agent(Section):
+    """Prompting and bounds of the agent."""
+
     templates: str
     document: str
     max_document_chars: Positive
@@ -161,6 +86,8 @@ class Agent(Section):
 
 
 class Ranker(Section):
+    """Prompting and bounds of the ranker."""
+
     templates: str
     document: str
     max_document_chars: Positive
@@ -171,6 +98,8 @@ class Ranker(Section):
 
 
 class Train(Section):
+    """Joint training."""
+
     rounds: Annotated[int, Field(ge=0)]
     questions: Positive
     update_questions: Positive
@@ -186,6 +115,8 @@ class Train(Section):
 
 
 class FixedRanker(Section):
+    """Single-turn training of the Fixed Ranker."""
+
     rounds: Annotated[int, Field(ge=0)]
     questions: Positive
     lists: Positive
@@ -194,6 +125,8 @@ class FixedRanker(Section):
 
 
 class Gate(Section):
+    """What a trained ranker must show."""
+
     lists: Positive
     min_id_accuracy: Share
     min_gain_over_retriever: float
@@ -202,6 +135,8 @@ class Gate(Section):
 
 
 class Evaluate(Section):
+    """What is evaluated, and how retrieval is measured."""
+
     split: Literal["dev", "test"]
     questions_per_set: Positive | None
     shard_questions: Positive
@@ -209,6 +144,8 @@ class Evaluate(Section):
 
 
 class Profile(Section):
+    """All settings of a profile."""
+
     preset: str
     method: dict[str, Any]
     data: Data
@@ -224,6 +161,8 @@ class Profile(Section):
 
 
 class Variant(Section):
+    """Something that is trained."""
+
     ranker: Literal["retriever_order", "generative", "oracle"]
     ranker_from: Literal["base", "fixed_ranker"]
     train: tuple[Literal["agent", "ranker"], ...]
@@ -231,6 +170,8 @@ class Variant(Section):
 
 
 class System(Section):
+    """A row that is evaluated."""
+
     label: str
     variant: str
     method: Literal["react", "direct", "rag"]
@@ -239,17 +180,23 @@ class System(Section):
 
 
 class Rows(Section):
+    """The axes of the graph."""
+
     variants: tuple[str, ...]
     systems: tuple[str, ...]
 
 
 class Comparison(Section):
+    """Two systems that the tables compare."""
+
     left: str
     right: str
     metric: str
 
 
 class Statistics(Section):
+    """The bootstrap."""
+
     level: Annotated[float, Field(gt=0, lt=1)]
     draws: Positive
     seed: int
@@ -258,6 +205,8 @@ class Statistics(Section):
 
 
 class Runtime(Section):
+    """How fast, not what."""
+
     threads: Positive
 
 

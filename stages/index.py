@@ -1,9 +1,9 @@
 """Build the FAISS index over the encoded corpus and check that passages find themselves."""
 
+from cosearch.data.index import open_corpus
 from cosearch.engines import build
 from cosearch.schema import Index
 from cosearch.stage import Stage, run_stage
-from cosearch.train.wiring import open_corpus
 
 
 def page(stage: Stage) -> None:

@@ -20,8 +20,8 @@ LAYERS = (("flows",), ("stages",), ("cosearch",), ("cosearch", "engines"), ("cos
 """From the outside in; a module belongs to the last one that it matches."""
 NO_VARIANT = "base"
 """What a system's `variant` says when its models were never trained; it names no row."""
-SETTINGS = "cosearch.schema"
-"""The one module above the engines that their composition root may read: it maps settings."""
+SETTINGS = ("cosearch.schema", "cosearch.presets")
+"""What stands above the engines and their composition root may read: it maps settings."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def calls_go_inwards(module: Module) -> list[str]:
         for name in module.imports()
         if (other := layer(name)) is not None
         and other < own
-        and not (module.name == "cosearch.engines.build" and in_package(name, SETTINGS))
+        and not (module.name == "cosearch.engines.build" and name.startswith(SETTINGS))
         and name != "cosearch"
     ]
 

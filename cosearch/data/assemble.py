@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
 
     ``folder`` holds the published files; the generated world needs none.
     """
+    passages: Iterable[Passage]
     if settings.source == "world":
         questions, passages, sources = _from_world(settings)
         origin = f"world of seed {settings.seed}"

@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cosearch.schema import Encoder, Index, Loss, Train
+from cosearch.presets import Loss
+from cosearch.schema import Encoder, Index, Train
 
 Progress = Callable[[int, int], None]
 

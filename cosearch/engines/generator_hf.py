@@ -37,7 +37,7 @@ def load_causal_lm(folder: str | Path, dtype: str) -> Any:
 
 
 class HfGenerator:
-    """An engine for ``Generate`` requests. ``batch_tokens`` bounds prompt tokens per forward pass."""
+    """An engine for ``Generate`` requests; ``batch_tokens`` bounds the prompt of a forward pass."""
 
     def __init__(
         self,

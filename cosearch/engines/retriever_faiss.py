@@ -60,7 +60,7 @@ def build_index(vectors: str | Path, folder: str | Path, *, kind: str) -> dict[s
     vectors, folder = Path(vectors), Path(folder)
     source = _read_manifest(vectors, "no finished vectors")
     _check_memory(source["rows"], source["dimension"], kind)
-    _set_up_faiss()
+    _set_up_faiss(threads=1)
     index = faiss.index_factory(source["dimension"], KINDS[kind][0], faiss.METRIC_INNER_PRODUCT)
     for shard in source["shards"]:
         index.add(_load_shard(vectors / shard["file"], shard["rows"], source["dimension"]))
@@ -88,7 +88,7 @@ class FaissRetriever:
     Results are cached per query for the life of the object. Order: score, then position; fewer
     than ``n`` candidates come back only when the corpus is smaller. ``self_check`` passages spread
     over the corpus are encoded anew and must rank first for themselves at a rate of at least
-    ``self_check_floor``. Raises ValueError when index, corpus and encoder do not belong together.
+    ``self_check_floor``. ``threads``: of the search. Raises ValueError when index, corpus and encoder do not belong together.
     """
 
     def __init__(
@@ -99,11 +99,12 @@ class FaissRetriever:
         *,
         self_check: int,
         self_check_floor: float,
+        threads: int = 1,
     ) -> None:
         folder = Path(folder)
         self.manifest = _read_manifest(folder, "no finished index")
         _check_bindings(folder, self.manifest, corpus, encoder)
-        _set_up_faiss()
+        _set_up_faiss(threads)
         # Mapped, so that several processes share one copy of the vectors.
         self._index: Any = faiss.read_index(str(folder / _INDEX), faiss.IO_FLAG_MMAP_IFC)
         self._corpus, self._encoder = corpus, encoder
@@ -201,10 +202,10 @@ def _free_memory() -> int | None:
     return next((int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:")), None)
 
 
-def _set_up_faiss() -> None:
+def _set_up_faiss(threads: int) -> None:
     # Since 1.15 FAISS prefers its own loop to BLAS for batches this small: six times slower.
     faiss.cvar.distance_compute_blas_threshold = 1
-    faiss.omp_set_num_threads(1)
+    faiss.omp_set_num_threads(threads)
 
 
 def _load_shard(path: Path, rows: int, dimension: int) -> np.ndarray:

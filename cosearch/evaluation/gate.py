@@ -21,12 +21,13 @@ from cosearch.core.rewards import call_reward, hit_at
 from cosearch.core.seeds import derive
 from cosearch.core.types import Trajectory
 from cosearch.data.assemble import read_questions
+from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
 from cosearch.train.joint import read_trained
 from cosearch.train.policy import Policy
 from cosearch.train.ranker import answerable, retrieve_lists
 from cosearch.train.single_turn import RankingList, rank_list
-from cosearch.train.wiring import Parts, open_corpus, open_policy
+from cosearch.train.wiring import Parts, open_policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from cosearch.evaluation.curves import Panel, learning_curves, png, svg
 from cosearch.evaluation.layout import Column, Row, Table
 from cosearch.evaluation.metrics import summary
 from cosearch.evaluation.report import Picture, Verdict, render
-from cosearch.evaluation.results import Result, Scope, by_system
-from cosearch.evaluation.systems import read_results
+from cosearch.evaluation.results import Result, Scope, by_system, read_results
 from cosearch.evaluation.tables import comparison_table, main_table, oracle_table
 
 SCOPES: Mapping[str, int | None] = {"seed_0": 0, "all_seeds": None}
@@ -118,11 +117,11 @@ def oracle_gap_table(found: Evidence) -> Table:
 
 def behaviour_tables(found: Evidence, seconds: Mapping[str, float] | None = None) -> list[Table]:
     """What the agent was shown, its searches (Table 7), and cost."""
-    shared = {"scope": found.scope, "withheld": found.withheld}
+    scope, withheld = found.scope, found.withheld
     return [
-        retrieval_table(found.results, **shared),
-        searches_table(found.results, **shared),
-        cost_table(found.results, **shared, seconds=seconds),
+        retrieval_table(found.results, scope=scope, withheld=withheld),
+        searches_table(found.results, scope=scope, withheld=withheld),
+        cost_table(found.results, scope=scope, withheld=withheld, seconds=seconds),
     ]
 
 
@@ -160,7 +159,7 @@ def write_summary(found: Evidence, target: Path) -> None:
     for name, results in by_system(found.results).items():
         for result in results:
             numbers = summary(result.predictions, result.calls)
-            values.setdefault(name, {})[f"seed_{result.seed}"] = numbers["macro"]
+            values.setdefault(name, {})[f"seed_{result.seed}"] = numbers["averages"]["macro"]
     write_json(target / "metrics.json", values)
 
 

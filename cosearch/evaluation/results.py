@@ -4,9 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from pathlib import Path
 
 import polars as pl
 
+from cosearch.artifacts import read_frame, read_json
 from cosearch.evaluation.averages import Average, average
 
 PROFILE_NOTES = {
@@ -136,3 +138,21 @@ def row_status(
     if system is not None and system in withheld:
         return f"withheld: {withheld[system]}"
     return None if system in systems else "not run"
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Results of every system below ``folder`` (one seed's folder, or all seeds')."""
+    found = sorted(path.parent for path in folder.rglob("predictions.parquet"))
+    if not found:
+        raise ValueError(f"{folder}: no evaluated system; run `dvc repro`")
+    return [_read_result(path) for path in found]
+
+
+def _read_result(folder: Path) -> Result:
+    return Result(
+        folder.name,
+        int(folder.parent.name.removeprefix("seed_")),
+        read_json(folder / "metrics.json")["key"],
+        read_frame(folder / "predictions.parquet"),
+        read_frame(folder / "calls.parquet"),
+    )

@@ -12,6 +12,7 @@ from cosearch.artifacts import write_frame, write_json
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.types import Candidate
 from cosearch.data.assemble import read_questions
+from cosearch.data.index import open_corpus
 from cosearch.evaluation.retrieval import (
     bm25_rankings,
     dense_rankings,
@@ -19,7 +20,6 @@ from cosearch.evaluation.retrieval import (
     retrieval_table,
 )
 from cosearch.stage import Stage
-from cosearch.train.wiring import open_corpus
 
 BATCH = 512
 """Queries per search."""

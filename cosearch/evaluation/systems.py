@@ -5,20 +5,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from cosearch import schema
-from cosearch.artifacts import hash_file, read_frame, read_json, write_frame, write_json
+from cosearch.artifacts import hash_file, write_frame, write_json
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions
+from cosearch.data.index import open_corpus
 from cosearch.evaluation.metrics import calls_frame, predictions_frame, summary
-from cosearch.evaluation.results import Result
 from cosearch.stage import Stage
 from cosearch.train.collect import collect
 from cosearch.train.joint import read_trained
 from cosearch.train.policy import Policy
-from cosearch.train.wiring import Parts, engines_of, open_corpus, open_policy, player
+from cosearch.train.wiring import Parts, engines_of, open_policy, player
 
 
 def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
@@ -44,7 +42,7 @@ def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
     ):
         trajectories.extend(shard)
         stage.progress.show(stage.title, len(trajectories), len(questions), "questions")
-    key = {
+    key: dict[str, str | int] = {
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),
         "top_k": parts.method.rollout.top_k,
@@ -115,22 +113,3 @@ def write_result(
     write_frame(target / "predictions.parquet", predictions)
     write_frame(target / "calls.parquet", calls)
     write_json(target / "metrics.json", {"key": dict(key), **summary(predictions, calls)})
-
-
-def read_results(folder: Path) -> list[Result]:
-    """Results of every system below ``folder`` (one seed's folder, or all seeds')."""
-    found = sorted(path.parent for path in folder.rglob("predictions.parquet"))
-    if not found:
-        raise ValueError(f"{folder}: no evaluated system; run `dvc repro`")
-    return [_read_result(path) for path in found]
-
-
-def _read_result(folder: Path) -> Result:
-    predictions: pl.DataFrame = read_frame(folder / "predictions.parquet")
-    return Result(
-        folder.name,
-        int(folder.parent.name.removeprefix("seed_")),
-        read_json(folder / "metrics.json")["key"],
-        predictions,
-        read_frame(folder / "calls.parquet"),
-    )

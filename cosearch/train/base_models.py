@@ -118,29 +118,17 @@ def build_base_models(
     """Train the three models and write them under ``folder`` beside ``recipe.json``; return it."""
     school = _School(recipe, interface, report)
     encoder = school.train_encoder()
+    school.save(encoder.model, folder / "encoder")
     ranker, beginner, ranker_accuracy = school.train_ranker(encoder)
+    school.save(ranker, folder / "ranker")
     agent, agent_accuracy = school.train_agent(encoder, beginner)
-    for name, model in (("encoder", encoder.model), ("ranker", ranker), ("agent", agent)):
-        model.save_pretrained(folder / name)
-        save_tokenizer(
-            school.codec.vocabulary, folder / name, max_length=model.config.max_position_embeddings
-        )
+    school.save(agent, folder / "agent")
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "recipe.json")
     record = {
         "recipe": asdict(recipe),
-        "qualities": {
-            # Teacher-forced, on the fictional rows of the last steps.
-            "ranker_choice_accuracy": ranker_accuracy,
-            "agent_token_accuracy": agent_accuracy,
-            "parameters": {
-                name: sum(p.numel() for p in model.parameters())
-                for name, model in (
-                    ("encoder", encoder.model),
-                    ("ranker", ranker),
-                    ("agent", agent),
-                )
-            },
-        },
+        # Teacher-forced, on the fictional rows of the last steps.
+        "ranker_id_accuracy": ranker_accuracy,
+        "agent_token_accuracy": agent_accuracy,
         "files": {path.relative_to(folder).as_posix(): hash_file(path) for path in files},
     }
     write_json(folder / "recipe.json", record)
@@ -217,6 +205,12 @@ class _School:
         meter = _Meter("agent", recipe.agent.steps, self._report)
         fit(model, batches, recipe.agent, meter)
         return model, meter.mean()
+
+    def save(self, model: Any, folder: Path) -> None:
+        """Write weights and tokenizer as an ordinary Hugging Face folder."""
+        model.save_pretrained(folder)
+        length = model.config.max_position_embeddings
+        save_tokenizer(self.codec.vocabulary, folder, max_length=length)
 
     def _seed(self, *parts: int | str) -> int:
         return derive("base_models", self._recipe.seed, *parts)

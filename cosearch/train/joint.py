@@ -9,6 +9,7 @@ from cosearch.artifacts import read_json, write_json
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
+from cosearch.data.index import open_corpus
 from cosearch.schema import Variant
 from cosearch.stage import Stage
 from cosearch.train.collect import Play, collect
@@ -21,7 +22,6 @@ from cosearch.train.wiring import (
     engines_of,
     fingerprint,
     identity,
-    open_corpus,
     open_learner,
     open_policy,
     player,

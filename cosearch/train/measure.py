@@ -1,4 +1,4 @@
-"""Greedy measures on development questions: what the curves show and what settings are chosen by."""
+"""Greedy measures on development questions: what curves show and settings are chosen by."""
 
 import math
 from collections.abc import Iterable, Sequence

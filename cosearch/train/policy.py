@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,9 +27,14 @@ class Sampler(Protocol):
 
     weights: int
 
-    def __call__(self, requests: Sequence[Generate]) -> Sequence[Generation]: ...
-    def load_weights(self, weights: Mapping[str, Any], version: int) -> None: ...
-    def checksum(self) -> str: ...
+    def __call__(self, requests: Sequence[Generate]) -> Sequence[Generation]:
+        """One generation per request, in order."""
+
+    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
+        """Take over all weights as version ``version``."""
+
+    def checksum(self) -> str:
+        """Hash of the weights in use."""
 
 
 class Trainer(Protocol):
@@ -36,13 +42,26 @@ class Trainer(Protocol):
 
     version: int
 
-    def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]: ...
-    def update(self, samples: Sequence[Sample], temperature: float) -> Any: ...
-    def weights(self) -> Mapping[str, Any]: ...
-    def checksum(self) -> str: ...
-    def save(self, path: Path) -> None: ...
-    def restore(self, path: Path) -> None: ...
-    def export(self, folder: Path) -> None: ...
+    def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+        """Log-probabilities aligned with each sample's ids, 0 outside its mask."""
+
+    def update(self, samples: Sequence[Sample], temperature: float) -> Any:
+        """One optimiser step; returns its statistics, a dataclass."""
+
+    def weights(self) -> Mapping[str, Any]:
+        """All weights by name."""
+
+    def checksum(self) -> str:
+        """Hash of the weights, comparable with the sampler's."""
+
+    def save(self, path: Path) -> None:
+        """Write everything that decides the next step."""
+
+    def restore(self, path: Path) -> None:
+        """Go on from what ``save`` wrote."""
+
+    def export(self, folder: Path) -> None:
+        """Write the model as a folder without tokenizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +150,7 @@ def learn(policy: Policy, samples: Sequence[Sample], *, per_update: int, seed: i
     edges = [round(number * len(order) / updates) for number in range(updates + 1)]
     statistics = [
         policy.trainer.update([samples[i] for i in order[start:end]], policy.temperature)
-        for start, end in zip(edges, edges[1:], strict=False)
+        for start, end in pairwise(edges)
     ]
     policy.hand_over()
     return statistics

@@ -14,6 +14,7 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Candidate, Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.corpus import Corpus
+from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
 from cosearch.train.resume import RunStore
 from cosearch.train.single_turn import ListRules, RankingList, train_ranker
@@ -22,7 +23,6 @@ from cosearch.train.wiring import (
     engines_of,
     fingerprint,
     identity,
-    open_corpus,
     open_learner,
 )
 

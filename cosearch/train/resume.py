@@ -24,9 +24,12 @@ from cosearch.train.policy import Policy
 class Finished(Protocol):
     """A finished round, joint or single-turn."""
 
-    number: int
+    @property
+    def number(self) -> int:
+        """Its number, from 0."""
 
-    def frame(self) -> pl.DataFrame: ...
+    def frame(self) -> pl.DataFrame:
+        """Its rollouts, under ``ROLLOUT_SCHEMA``."""
 
 
 class RunStore:
@@ -58,6 +61,7 @@ class RunStore:
 
     @property
     def rollouts(self) -> Path:
+        """Rollout files of the finished rounds."""
         return self.folder / "rollouts"
 
     def resume(self, policies: Mapping[str, Policy], learners: Sequence[str]) -> int:

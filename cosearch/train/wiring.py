@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosearch import schema
+from cosearch import presets, schema
 from cosearch.artifacts import Paths, hash_folder, hash_value
 from cosearch.config import Settings
 from cosearch.core.advantages import AdvantageRules
@@ -17,7 +17,6 @@ from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
 from cosearch.core.rollout import AgentRules, roll_out
 from cosearch.core.types import Question, Sampling
-from cosearch.data.corpus import Corpus
 from cosearch.engines import build
 from cosearch.methods.oneshot import direct, rag
 from cosearch.train.collect import Play
@@ -31,7 +30,7 @@ METHODS: Mapping[str, Any] = {"react": roll_out, "direct": direct, "rag": rag}
 class Parts:
     """The parameter blocks of one run, with its overrides applied."""
 
-    method: schema.Method
+    method: presets.Method
     agent: schema.Agent
     ranker: schema.Ranker
     train: schema.Train
@@ -97,17 +96,6 @@ class Parts:
             "oracle": (OracleStage(top_k=rollout.top_k, relevance=relevance),),
         }
         return (first, *modelless[kind])
-
-
-def open_corpus(settings: Settings, paths: Paths) -> tuple[Corpus, Any]:
-    """The corpus, and the retriever over it with every binding checked."""
-    models, encoder = settings.section(schema.Models), settings.section(schema.Encoder)
-    threads = settings.file.runtime.threads
-    build.set_threads(threads)
-    corpus = Corpus(paths.corpus)
-    dense = build.encoder_factory(models.encoder, encoder, threads)()
-    index = settings.section(schema.Index)
-    return corpus, build.build_retriever(paths.index, corpus, dense, index)
 
 
 def open_policy(folder: str, block: schema.Agent | schema.Ranker, temperature: float) -> Policy:

@@ -1,0 +1,13 @@
+"""The micro project, reproduced once for all tests that only look."""
+
+import pytest
+
+from tests.pipeline.project import Project
+
+
+@pytest.fixture(scope="session")
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose ``report@seed_0`` was reproduced by DVC. Tests leave it as they found it."""
+    project = Project.make(tmp_path_factory.mktemp("reproduced"))
+    project.command("dvc", "repro", "report@seed_0")
+    return project

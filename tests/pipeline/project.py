@@ -1,0 +1,100 @@
+"""A whole project of its own in a temporary folder: the real graph and models, micro parameters."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CODE = ("cosearch", "stages", "dvc.yaml", "profile.yaml", "params.yaml", "models/tiny")
+SETS = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with the code, the shipped models and a params.yaml cut down to seconds."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Project":
+        """Copy what the graph needs and shrink the parameters."""
+        for name in CODE:
+            source, target = ROOT / name, folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copyfile(source, target)
+        project = cls(folder)
+        project.edit(shrink)
+        project.command("dvc", "init", "-q", "--no-scm")
+        return project
+
+    def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Apply ``change`` to params.yaml."""
+        path = self.folder / "params.yaml"
+        params = yaml.safe_load(path.read_text("utf-8"))
+        change(params)
+        path.write_text(yaml.safe_dump(params, sort_keys=False), "utf-8")
+
+    def command(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command in the folder with the folder's own code."""
+        done = subprocess.run(
+            words, cwd=self.folder, env=self.environment(), capture_output=True, text=True
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{' '.join(words)}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def stage(self, name: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run one stage outside DVC."""
+        return self.command(
+            sys.executable, "-m", f"stages.{name}", "--profile", "tiny", *words, check=check
+        )
+
+    def environment(self) -> dict[str, str]:
+        """One thread, no network, this interpreter first on the path."""
+        return os.environ | {
+            "PYTHONPATH": str(self.folder),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "PYTHONHASHSEED": "0",
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "TRANSFORMERS_VERBOSITY": "error",
+            "DVC_NO_ANALYTICS": "1",
+        }
+
+    def bytes_of(self, *patterns: str) -> dict[str, bytes]:
+        """Contents of files below artifacts/tiny by relative path."""
+        root = self.folder / "artifacts" / "tiny"
+        return {
+            str(path.relative_to(root)): path.read_bytes()
+            for pattern in patterns
+            for path in sorted(root.glob(pattern))
+            if path.is_file()
+        }
+
+
+def shrink(params: dict[str, Any]) -> None:
+    """Two rounds and a few questions; everything else as it is."""
+    tiny = params["profiles"]["tiny"]
+    for name in SETS:
+        tiny["data"]["sets"][name] |= {"train": 8, "dev": 3, "test": 4}
+    tiny["data"]["sets"]["bamboogle"] |= {"test": 4}
+    tiny["train"] |= {
+        "rounds": 2, "questions": 3, "update_questions": 2, "dev_every": 1, "shard_questions": 2,
+    }  # fmt: skip
+    tiny["fixed_ranker"] |= {"rounds": 2, "questions": 3, "lists": 12}
+    tiny["gate"] |= {"lists": 8, "min_id_accuracy": 0.0, "min_gain_over_retriever": -1.0}
+    tiny["gate"] |= {"max_constant_share": 1.0, "max_identity_share": 1.0}
+    params["statistics"]["draws"] = 200
+    params["seeds"] = [0]

@@ -1,0 +1,133 @@
+"""The whole graph, end to end, through DVC."""
+
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+
+from cosearch.artifacts import ROLLOUT_SCHEMA
+from tests.pipeline.project import Project
+
+VARIANTS = ("retrieval_only", "fixed_ranker", "cosearch")
+
+
+def test_nothing_is_left_to_do_after_a_reproduction(reproduced: Project) -> None:
+    again = reproduced.command("dvc", "repro", "report@seed_0")
+    assert "Running stage" not in again.stdout
+    assert "Data and pipelines are up to date" in again.stdout + again.stderr
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_round_leaves_rows_of_the_documented_schema(
+    reproduced: Project, variant: str
+) -> None:
+    folder = reproduced.folder / "artifacts/tiny/train/seed_0" / variant
+    files = sorted(folder.glob("rollouts/*.parquet"))
+    assert [path.name for path in files] == ["round_001.parquet", "round_002.parquet"]
+    for path in files:
+        frame = pl.read_parquet(path)
+        assert frame.schema == ROLLOUT_SCHEMA
+        trajectories = frame.filter(kind="trajectory")
+        assert trajectories.height == 3 * 8
+        for row in frame.filter(pl.col("ids").is_not_null()).iter_rows(named=True):
+            columns = [row[name] for name in ("ids", "loss_mask", "logprobs", "advantages")]
+            assert len({len(column) for column in columns}) == 1
+            assert row["trainer_logprobs"] is None or len(row["trainer_logprobs"]) == len(
+                row["ids"]
+            )
+            assert all(flag or not value for flag, value in zip(*columns[1::2], strict=True))
+        for row in trajectories.iter_rows(named=True):
+            edges = [(span["start"], span["end"]) for span in row["spans"]]
+            assert [0, *(end for _, end in edges)] == [
+                *(start for start, _ in edges),
+                len(row["ids"]),
+            ]
+
+
+def test_the_sampler_agrees_with_the_trainer(reproduced: Project) -> None:
+    for path in (reproduced.folder / "artifacts/tiny/train").glob("*/*/rollouts/*.parquet"):
+        frame = pl.read_parquet(path).drop_nulls("trainer_logprobs")
+        for row in frame.iter_rows(named=True):
+            assert row["trainer_logprobs"] == pytest.approx(row["logprobs"], abs=1e-3)
+
+
+def test_a_frozen_ranker_decodes_greedily_and_a_learning_one_does_not(reproduced: Project) -> None:
+    temperatures = {}
+    for variant in VARIANTS[1:]:
+        path = (
+            reproduced.folder / f"artifacts/tiny/train/seed_0/{variant}/rollouts/round_001.parquet"
+        )
+        calls = pl.read_parquet(path).filter(kind="call")
+        used = calls["sampling"].struct.field("temperature").unique().to_list()
+        temperatures[variant] = used
+    assert temperatures == {"fixed_ranker": [0.0], "cosearch": [1.0]}
+
+
+def test_weights_move_only_where_a_role_learns(reproduced: Project) -> None:
+    folder = reproduced.folder / "artifacts/tiny/train/seed_0"
+    models = {
+        variant: json.loads((folder / variant / "trained.json").read_text())["models"]
+        for variant in VARIANTS
+    }
+    assert models["retrieval_only"].keys() == {"agent"}
+    assert models["fixed_ranker"]["ranker"].startswith("artifacts/tiny/fixed_ranker/seed_0")
+    assert models["cosearch"]["ranker"].endswith("cosearch/ranker")
+    base = (reproduced.folder / "models/tiny/ranker/model.safetensors").read_bytes()
+    trained = (reproduced.folder / models["cosearch"]["ranker"] / "model.safetensors").read_bytes()
+    assert base != trained
+
+
+def test_every_table_is_written_in_three_formats(reproduced: Project) -> None:
+    names = {path.rsplit("/", 1)[-1] for path in reproduced.bytes_of("tables/seed_0/*")}
+    assert {"main.md", "main.csv", "main.tex", "comparisons.md", "searches.csv"} <= names
+    assert "not run" in (reproduced.folder / "artifacts/tiny/tables/seed_0/main.md").read_text()
+    assert reproduced.bytes_of("oracle_gap/seed_0/*")
+    page = (reproduced.folder / "artifacts/tiny/report/seed_0/report.html").read_text("utf-8")
+    assert "not comparable with the paper" in page
+
+
+def test_no_artifact_holds_a_path_of_the_machine(reproduced: Project) -> None:
+    for name, content in reproduced.bytes_of("**/*").items():
+        assert str(reproduced.folder).encode() not in content, name
+
+
+def test_metrics_and_plots_are_declared(reproduced: Project) -> None:
+    shown = json.loads(reproduced.command("dvc", "metrics", "show", "--json").stdout)
+    files = next(iter(shown.values()))["data"]
+    assert "artifacts/tiny/summary/seed_0/metrics.json" in files
+    listed = reproduced.command("dvc", "plots", "show", "--json", check=False).stdout
+    assert "curves.csv" in listed
+
+
+def test_one_edited_key_reruns_one_variant_and_what_follows(
+    tmp_path_factory: Any, reproduced: Project
+) -> None:
+    def gentler(params: dict[str, Any]) -> None:
+        params["variants"]["cosearch"]["set"] = {"reward.gamma": 0.4}
+
+    def restored(params: dict[str, Any]) -> None:
+        params["variants"]["cosearch"]["set"] = {}
+
+    reproduced.edit(gentler)
+    try:
+        plan = reproduced.command("dvc", "repro", "--dry", "report@seed_0").stdout
+        running = {line.split("'")[1] for line in plan.splitlines() if line.startswith("Running")}
+    finally:
+        reproduced.edit(restored)
+    assert "train@cosearch-0" in running
+    assert (
+        not {"train@retrieval_only-0", "train@fixed_ranker-0", "fixed_ranker@0", "data"} & running
+    )
+
+
+def test_equal_commits_give_equal_bytes(reproduced: Project, tmp_path: Any) -> None:
+    twin = Project.make(tmp_path)
+    twin.command("dvc", "repro", "train@cosearch-0", "evaluate@rag-0")
+    patterns = (
+        "data/**/*", "index/*", "encoded/*", "fixed_ranker/**/*", "train/seed_0/cosearch/**/*",
+        "evaluate/seed_0/rag/*",
+    )  # fmt: skip
+    left, right = twin.bytes_of(*patterns), reproduced.bytes_of(*patterns)
+    assert left.keys() == right.keys()
+    assert not [name for name in left if left[name] != right[name]]
