@@ -1,0 +1,103 @@
+"""params.yaml: complete, strict, and wrong in one line."""
+
+# ruff: noqa: E501 - a case is one line
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cosearch import config, schema
+
+ROOT = Path(__file__).parents[1]
+Change = Callable[[dict[str, Any]], Any]
+
+
+def written(tmp_path: Path, change: Change) -> Path:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+    change(params)
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(params), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("profile", ["tiny", "mini"])
+def test_the_shipped_parameters_are_good(profile: str) -> None:
+    settings = config.load(profile, ROOT / "params.yaml")
+    assert settings.method().rollout.group_size == 8
+    assert settings.section(schema.Train).questions > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p["presets"]["paper"]["reward"].update(gama=0.5), ["presets.paper.reward.gama"]),
+        (lambda p: p["presets"]["paper"]["reward"].pop("gamma"), ["presets.paper.reward.gamma"]),
+        (lambda p: p["presets"]["paper"]["rollout"].update(top_k=60), ["top_k=60", "top_n=50"]),
+        (lambda p: p["profiles"]["tiny"]["method"].update({"rollout.top_k": 9}), ["top_k=9", "top_n=8"]),
+        (lambda p: p["profiles"]["tiny"]["method"].update({"rollout.top_k": 2}), ["hit_cutoffs", "top_k=2"]),
+        (lambda p: p["profiles"]["tiny"]["method"].update({"rollout.topk": 2}), ["rollout.topk", "top_k"]),
+        (lambda p: p["profiles"]["tiny"].update(preset="papr"), ["presets", "papr", "released"]),
+        (lambda p: p["rows"].update(variants=["cosearch", "cosaerch"]), ["variants", "cosaerch"]),
+        (lambda p: p["rows"].update(systems=["orcale"]), ["systems", "orcale"]),
+        (lambda p: p["systems"]["oracle"].update(variant="none"), ["systems.oracle.variant", "none"]),
+        (lambda p: p["systems"]["oracle"].update(ranker="perfect"), ["systems.oracle.ranker"]),
+        (lambda p: p["variants"]["cosearch"].update(set={"reward.gama": 1}), ["reward.gama"]),
+        (lambda p: p["variants"]["cosearch"].update(set={"rewards.gamma": 1}), ["rewards.gamma", "variants.cosearch"]),
+        (lambda p: p["variants"]["cosearch"].update(set={"train.rounds": -1}), ["rounds"]),
+        (lambda p: p["profiles"]["tiny"]["train"].update(agent_lr=0), ["profiles.tiny.train.agent_lr"]),
+        (lambda p: p.update(extra=1), ["extra"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_parameter_is_named_in_one_line(
+    tmp_path: Path, change: Change, words: list[str]
+) -> None:
+    path = written(tmp_path, change)
+    with pytest.raises(config.ConfigError) as caught:
+        config.load("tiny", path)
+    message = str(caught.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    assert not [word for word in words if word not in message]
+
+
+def test_an_unknown_profile_is_named() -> None:
+    with pytest.raises(config.ConfigError, match=r"no 'huge'; there are .*tiny"):
+        config.load("huge", ROOT / "params.yaml")
+
+
+def test_broken_yaml_and_a_missing_file_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(config.ConfigError, match="no such file; run from the project's root"):
+        config.load("tiny", tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("rows: [", "utf-8")
+    with pytest.raises(config.ConfigError) as caught:
+        config.load("tiny", tmp_path / "params.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_overrides_reach_their_section_and_only_theirs() -> None:
+    settings = config.load("tiny", ROOT / "params.yaml")
+    changed = {"reward.gamma": 0.25, "train.rounds": 3}
+    assert settings.method(changed).reward.gamma == 0.25
+    assert settings.section(schema.Train, changed).rounds == 3
+    assert settings.method().reward.gamma == 0.5
+
+
+def test_what_was_asked_for_is_remembered() -> None:
+    settings = config.load("tiny", ROOT / "params.yaml")
+    settings.section(schema.Train)
+    settings.variant("cosearch")
+    assert settings.asked == {"profiles.tiny.train", "variants.cosearch"}
+
+
+def test_both_presets_are_complete_and_differ_where_the_release_does() -> None:
+    paper, released = (
+        config.load("tiny", ROOT / "params.yaml").file.presets[name]
+        for name in ("paper", "released")
+    )
+    assert (paper.reward.gamma, released.reward.gamma) == (0.5, 0.8)
+    assert (paper.reward.main_threshold, released.reward.main_threshold) == (None, 0.8)
+    assert (paper.group.k_min, released.group.k_min) == (3, 4)
+    assert (paper.rollout.ranker_temperature, released.rollout.ranker_temperature) == (1.0, 0.0)
+    assert (paper.loss.kl_coef, released.loss.kl_coef) == (0.0, 0.001)
