@@ -88,7 +88,8 @@ class FaissRetriever:
     Results are cached per query for the life of the object. Order: score, then position; fewer
     than ``n`` candidates come back only when the corpus is smaller. ``self_check`` passages spread
     over the corpus are encoded anew and must rank first for themselves at a rate of at least
-    ``self_check_floor``. ``threads``: of the search. Raises ValueError when index, corpus and encoder do not belong together.
+    ``self_check_floor``. ``threads`` are those of the search. Raises ValueError when index, corpus
+    and encoder do not belong together.
     """
 
     def __init__(
