@@ -1,4 +1,4 @@
-"""Base training of the tiny causal models: a small Qwen2 that learns from scripted rows.
+"""Base training of the tiny causal models: a small Llama that learns from scripted rows.
 
 Muon moves the matrices, AdamW the rest. The loss is taken on completions only. The ranker climbs a
 curriculum over the number of candidates; the agent starts from what the ranker knew on the way.
@@ -26,7 +26,7 @@ from cosearch.train.traces import (
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A Qwen2 of about 0.7 M parameters. Heads of 32 are the smallest that samplers support."""
+    """A Llama of about 0.7 M parameters. Heads of 32 are the smallest that samplers support."""
 
     hidden_size: int = 128
     layers: int = 3
@@ -67,12 +67,16 @@ class Curriculum:
 
 
 def new_model(shape: ModelShape, vocabulary: int, *, pad: int, eos: int) -> Any:
-    """A randomly initialised ``Qwen2ForCausalLM`` with untied embeddings."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    """A randomly initialised ``LlamaForCausalLM`` with untied embeddings.
 
-    build: Any = Qwen2ForCausalLM
+    Not Qwen2: for that model type ``AutoTokenizer`` puts a byte-level tokenizer of its own in the
+    place of ours.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    build: Any = LlamaForCausalLM
     return build(
-        Qwen2Config(
+        LlamaConfig(
             vocab_size=vocabulary,
             hidden_size=shape.hidden_size,
             intermediate_size=shape.feed_forward,

@@ -27,6 +27,9 @@ from cosearch.train.words import (
     ranked_id,
 )
 
+Weighted = list[tuple[str, float]]
+"""Tokens with their loss weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -57,8 +60,10 @@ class Script:
     article. They come last, and finding them out is left to RL."""
     choice_weight: float = 6.0
     """Loss weight of the number that names the first document."""
-    rest_weight: float = 0.2
+    rest_weight: float = 1.0
     """Loss weight of the ids after the first one, whose order is arbitrary."""
+    value_weight: float = 4.0
+    """Loss weight of a value that the agent's reason copies from a document."""
     found: float = 0.7
     """Share of observations that hold the passage that was asked for."""
     retry: float = 0.5
@@ -166,9 +171,7 @@ def _order(
     return order
 
 
-def _ranking(
-    ranked: Sequence[Passage], numbers: Sequence[int], script: Script
-) -> list[tuple[str, float]]:
+def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: Script) -> Weighted:
     """Tokens of the ranker's output with their loss weights."""
     title = [(word, 1.0) for word in ranked[0].title.split()]
     choice = [(ranked_id(numbers[0]), script.choice_weight)]
@@ -183,25 +186,26 @@ def agent_row(episode: Episode, prompts: Prompts, script: Script, rng: random.Ra
     """A whole trajectory: search hop by hop, read, try again or give up, answer."""
     trace = _Trace(prompts.codec, prompts.question(episode.task.question.text))
     known: list[Fact] = []
-    note = ""
+    note: Weighted = []
     for _ in range(script.max_searches):
         fact = episode.task.hops[len(known)]
         search = choose_search(episode.searches[len(known)], script, rng)
-        need = f"{note} need {fact.subject} {fact.relation}"
-        trace.write(REASON, *need.split(), REASON_END, CALL, *search.query.split(), CALL_END, END)
+        trace.write(REASON)
+        trace.write_weighted(note)
+        trace.write(*f"need {fact.subject} {fact.relation}".split(), REASON_END)
+        trace.write(CALL, *search.query.split(), CALL_END, END)
         shown = _observed(search, script, rng)
         trace.read(prompts.observation(shown))
         if search.gold not in shown:
             if rng.random() >= script.retry:
                 break
-            note = "not found ."
+            note = _plain("not found .")
             continue
         known.append(fact)
-        note = f"{_statement(fact)} ."
+        note = [*_statement(fact, script), (".", 1.0)]
         if len(known) == len(episode.task.hops):
-            reason, answer = _conclusion(episode.task, known)
-            return trace.answer(reason, answer)
-    return trace.answer("not found", _guess(episode.task, shown, script, rng))
+            return trace.answer(*_conclusion(episode.task, known, script))
+    return trace.answer(_plain("not found"), _guess(episode.task, shown, script, rng))
 
 
 @dataclass(slots=True)
@@ -217,17 +221,23 @@ class _Trace:
 
     def write(self, *tokens: str) -> None:
         """Append what the agent writes."""
-        self.ids += self.codec.tokens(*tokens)
-        self.weights += [1.0] * len(tokens)
+        self.write_weighted([(token, 1.0) for token in tokens])
+
+    def write_weighted(self, tokens: Weighted) -> None:
+        """Append what the agent writes, with loss weights."""
+        self.ids += self.codec.tokens(*(token for token, _ in tokens))
+        self.weights += [weight for _, weight in tokens]
 
     def read(self, ids: Sequence[int]) -> None:
         """Append what the agent reads."""
         self.ids += ids
         self.weights += [0.0] * len(ids)
 
-    def answer(self, reason: str, answer: str) -> Row:
+    def answer(self, reason: Weighted, answer: str) -> Row:
         """Close with an answer."""
-        self.write(REASON, *reason.split(), REASON_END, ANSWER, *answer.split(), ANSWER_END, END)
+        self.write(REASON)
+        self.write_weighted(reason)
+        self.write(REASON_END, ANSWER, *answer.split(), ANSWER_END, END)
         return Row(tuple(self.ids), tuple(self.weights))
 
 
@@ -241,15 +251,23 @@ def _observed(search: Search, script: Script, rng: random.Random) -> list[Passag
     return shown
 
 
-def _statement(fact: Fact) -> str:
-    return f"{fact.subject} {fact.relation} {fact.value}"
+def _plain(text: str) -> Weighted:
+    return [(word, 1.0) for word in text.split()]
 
 
-def _conclusion(task: Task, known: Sequence[Fact]) -> tuple[str, str]:
+def _statement(fact: Fact, script: Script) -> Weighted:
+    """The fact in words; the value, which has to be found in a document, weighs more."""
+    value = [(word, script.value_weight) for word in fact.value.split()]
+    return [*_plain(f"{fact.subject} {fact.relation}"), *value]
+
+
+def _conclusion(task: Task, known: Sequence[Fact], script: Script) -> tuple[Weighted, str]:
     """The last reason and the answer once every hop is known."""
-    if task.comparison:
-        return " . ".join(_statement(fact) for fact in known), task.question.golds[0]
-    return _statement(known[-1]), known[-1].value
+    last = _statement(known[-1], script)
+    if not task.comparison:
+        return last, known[-1].value
+    first = _plain(f"{known[0].subject} {known[0].relation} {known[0].value} .")
+    return [*first, *last], task.question.golds[0]
 
 
 def _guess(task: Task, shown: Sequence[Passage], script: Script, rng: random.Random) -> str:

@@ -34,6 +34,7 @@ def test_models_are_ordinary_folders_with_equal_bytes(tmp_path: Path) -> None:
         assert hash_file(tmp_path / "one" / name) == digest
     for role in ("agent", "ranker"):
         codec = build_codec(tmp_path / "one" / role)
+        assert codec.decode(codec.tokenizer("who is Last ?").input_ids) == "who is Last ?"
         assert build_sampler(tmp_path / "one" / role, codec, batch_tokens=64, dtype="float32")
         assert (
             record["files"][f"{role}/tokenizer.json"] == record["files"]["encoder/tokenizer.json"]
