@@ -138,6 +138,7 @@ class Evaluate(Section):
     """What is evaluated, and how retrieval is measured."""
 
     split: Literal["dev", "test"]
+    systems: tuple[str, ...] | None
     questions_per_set: Positive | None
     shard_questions: Positive
     recall_cutoffs: tuple[Positive, ...]

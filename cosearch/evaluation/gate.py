@@ -80,8 +80,7 @@ def write_gate(stage: Stage, seed: int, target: Path) -> None:
     lists = answerable(retrieved, parts.credit().relevance)[: rules.lists]
     verdicts: dict[str, Any] = {}
     for name, (folder, trained) in _rankers(stage, parts, seed).items():
-        policy = open_policy(folder, parts.ranker, parts.method.rollout.ranker_temperature)
-        found = measure_ranker(lists, policy, parts, seed)
+        found = measure_ranker(lists, folder, parts, seed)
         verdicts[name] = {
             "measures": asdict(found),
             "refused": refusals(found, rules),
@@ -92,9 +91,12 @@ def write_gate(stage: Stage, seed: int, target: Path) -> None:
 
 
 def measure_ranker(
-    lists: Sequence[RankingList], policy: Policy, parts: Parts, seed: int
+    lists: Sequence[RankingList], folder: str, parts: Parts, seed: int
 ) -> GateMeasures:
-    """All measures of one ranker."""
+    """All measures of the ranker in ``folder``; without lists there is nothing to measure."""
+    if not lists:
+        return GateMeasures(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    policy = open_policy(folder, parts.ranker, parts.method.rollout.ranker_temperature)
     greedy = parts.ranker_stage(policy.codec, 0.0)
     sampled = parts.ranker_stage(policy.codec, policy.temperature)
     group = parts.method.rollout.group_size

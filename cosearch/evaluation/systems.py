@@ -20,8 +20,12 @@ from cosearch.train.wiring import Parts, engines_of, open_policy, player
 
 
 def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
-    """Write predictions, calls and metrics of system ``name`` under ``target``."""
+    """Write predictions, calls and metrics of system ``name`` under ``target``; a system that the
+    profile does not name is skipped and shows as not run."""
     system, block = stage.settings.system(name), stage.settings.section(schema.Evaluate)
+    if block.systems is not None and name not in block.systems:
+        write_json(target / "skipped.json", {"reason": "evaluate.systems does not name it"})
+        return
     folders, overrides = trained_models(stage, system, seed)
     parts = Parts.of(stage.settings, overrides | system.set)
     corpus, retriever = open_corpus(stage.settings, stage.paths)

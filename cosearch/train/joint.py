@@ -16,6 +16,7 @@ from cosearch.train.collect import Play, collect
 from cosearch.train.loop import LoopRules, train
 from cosearch.train.measure import measure
 from cosearch.train.policy import Policy
+from cosearch.train.ranker import read_fixed_ranker
 from cosearch.train.resume import RunStore
 from cosearch.train.wiring import (
     Parts,
@@ -109,7 +110,7 @@ def role_folders(stage: Stage, parts: Parts, variant: Variant, seed: int) -> dic
     folders = {"agent": parts.models.agent}
     sources = {
         "base": parts.models.ranker,
-        "fixed_ranker": str(stage.paths.fixed_ranker(seed) / "ranker"),
+        "fixed_ranker": read_fixed_ranker(stage.paths.fixed_ranker(seed)),
     }
     if variant.ranker == "generative":
         folders["ranker"] = sources[variant.ranker_from]
@@ -159,10 +160,7 @@ def publish(setup: Setup, store: RunStore, target: Path) -> None:
     store.publish(target, setup.parts.train.rounds)
     models = dict(setup.folders)
     for role in setup.learners:
-        policy = setup.policies[role]
-        assert policy.trainer is not None
-        policy.trainer.export(target / role)
-        policy.codec.save(target / role)
+        setup.policies[role].export(target / role)
         models[role] = str(target / role)
     write_json(
         target / "trained.json",
@@ -186,7 +184,7 @@ def read_trained(target: Path) -> Trained:
 
 
 def _measure_dev(setup: Setup, dev: list[Question], engines: Mapping[str, Any]) -> dict[str, float]:
-    if not dev:
+    if not dev or not setup.learners:
         return {}
     play = setup.play(greedy=True, seed=derive(setup.seed, "dev"))
     shards = collect(play, dev, engines, samples=1, shard_questions=len(dev))

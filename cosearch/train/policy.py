@@ -73,6 +73,13 @@ class Policy:
     trainer: Trainer | None
     temperature: float
 
+    def export(self, folder: Path) -> None:
+        """Write the trained model with its tokenizer."""
+        if self.trainer is None:
+            raise RuntimeError("a frozen policy has no model of its own to export")
+        self.trainer.export(folder)
+        self.codec.save(folder)
+
     def hand_over(self) -> None:
         """Give the trainer's weights to the sampler. Raises RuntimeError if they did not arrive."""
         if self.trainer is None:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from cosearch import schema
-from cosearch.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
+from cosearch.artifacts import LISTS_SCHEMA, read_frame, read_json, write_frame, write_json
 from cosearch.core.protocols import Engine, Retrieve
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
@@ -25,6 +25,9 @@ from cosearch.train.wiring import (
     identity,
     open_learner,
 )
+
+RECORD = "fixed_ranker.json"
+"""Says where the Fixed Ranker's model is."""
 
 
 def retrieve_lists(
@@ -70,30 +73,27 @@ def read_lists(path: Path, corpus: Corpus) -> list[RankingList]:
 
 
 def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) -> None:
-    """Train the Fixed Ranker on the lists and publish model, rollouts and metrics."""
+    """Train the Fixed Ranker on the lists and publish model, rollouts and metrics. In a run of
+    zero rounds the base ranker stands in for it."""
     parts, block = Parts.of(stage.settings, {}), stage.settings.section(schema.FixedRanker)
     folder = parts.models.ranker
+    write_json(target / RECORD, {"ranker": str(target / "ranker") if block.rounds else folder})
+    if not block.rounds:
+        return
     who = identity(parts, stage.paths, [folder], fixed_ranker=block.model_dump(), seed=seed)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     lists = read_lists(lists_path, corpus)
-    rollout = parts.method.rollout
-    rules = ListRules(
-        rounds=block.rounds,
-        lists=min(block.questions, len(lists)),
-        group_size=rollout.group_size,
-        per_update=parts.train.update_questions * rollout.group_size,
-        seed=seed,
-    )
     with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
         policy = open_learner(
             folder,
             parts.ranker,
             parts,
-            temperature=rollout.ranker_temperature,
+            temperature=parts.method.rollout.ranker_temperature,
             lr=block.lr,
             max_tokens=parts.ranker.max_turn_tokens,
             scratch=store.folder,
         )
+        rules = list_rules(parts, block, len(lists), seed)
         train_ranker(
             rules=rules,
             credit=parts.credit(),
@@ -105,10 +105,26 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
             report=lambda number, phase, metrics: _report(stage, rules, number, phase, metrics),
         )
         store.publish(target, rules.rounds)
-        assert policy.trainer is not None
-        policy.trainer.export(target / "ranker")
-        policy.codec.save(target / "ranker")
+        policy.export(target / "ranker")
         store.discard()
+
+
+def read_fixed_ranker(target: Path) -> str:
+    """Model folder of the Fixed Ranker."""
+    folder: str = read_json(target / RECORD)["ranker"]
+    return folder
+
+
+def list_rules(parts: Parts, block: schema.FixedRanker, lists: int, seed: int) -> ListRules:
+    """Sizes of the single-turn loop; a round never asks for more lists than there are."""
+    group_size = parts.method.rollout.group_size
+    return ListRules(
+        rounds=block.rounds,
+        lists=min(block.questions, lists),
+        group_size=group_size,
+        per_update=parts.train.update_questions * group_size,
+        seed=seed,
+    )
 
 
 def _lists_frame(lists: Sequence[RankingList]) -> pl.DataFrame:
