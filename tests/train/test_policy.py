@@ -1,0 +1,121 @@
+"""Old log-probabilities, updates and the hand-over of weights."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cosearch.engines.generator_hf import HfGenerator
+from cosearch.engines.loss import LossRules
+from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.train.policy import Policy, learn, prepare
+from tests.micro import EOS, VOCABULARY, samples, save_causal_lm
+
+
+class WordlessCodec:
+    """The policy under test never meets a text."""
+
+    eos_ids = frozenset({EOS})
+
+
+class StaleSampler(HfGenerator):
+    """A sampler that says it took the weights and did not."""
+
+    def load_weights(self, weights: object, version: int) -> None:
+        self.weights = version
+
+
+def policy(folder: Path, sampler: type[HfGenerator] = HfGenerator) -> Policy:
+    trainer = TorchTrainer(
+        folder,
+        vocabulary=VOCABULARY,
+        dtype="float32",
+        rules=OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1.0, 0, 4096),
+        loss=LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16),
+        scratch=folder,
+    )
+    generator = sampler(
+        folder,
+        vocabulary=VOCABULARY,
+        eos_ids=frozenset({EOS}),
+        batch_tokens=4096,
+        dtype="float32",
+    )
+    return Policy(WordlessCodec(), generator, trainer, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.fixture()
+def folder(tmp_path: Path) -> Path:
+    return save_causal_lm(tmp_path / "model")
+
+
+def test_old_log_probabilities_are_the_trainers_and_the_gap_is_told(folder: Path) -> None:
+    found = policy(folder)
+    assert found.trainer is not None
+    batch = samples()
+    prepared = prepare(found, batch, None)
+    expected = found.trainer.logprobs(batch, 1.0)
+    gaps = []
+    for sample, old, measured, wanted in zip(
+        batch, prepared.samples, prepared.measured, expected, strict=True
+    ):
+        if not any(sample.advantages):
+            assert measured is None and old is sample
+            continue
+        assert measured == old.old_logprobs == pytest.approx(wanted, abs=1e-5)
+        flags = zip(measured, sample.old_logprobs, sample.loss_mask, strict=True)
+        gaps += [abs(new - sampled) for new, sampled, flag in flags if flag]
+    assert prepared.gap_max == max(gaps) > prepared.gap_mean == pytest.approx(sum(gaps) / len(gaps))
+
+
+def test_importance_correction_is_truncated(folder: Path) -> None:
+    found = policy(folder)
+    plain, capped = prepare(found, samples(), None), prepare(found, samples(), 1.5)
+    ratios = set()
+    for sample, one, other in zip(samples(), plain.samples, capped.samples, strict=True):
+        for place, flag in enumerate(sample.loss_mask):
+            if flag and sample.advantages[place]:
+                ratio = math.exp(one.old_logprobs[place] - sample.old_logprobs[place])
+                ratios.add(ratio > 1.5)
+                wanted = sample.advantages[place] * min(1.5, ratio)
+                assert other.advantages[place] == pytest.approx(wanted)
+    assert ratios == {True, False}
+
+
+@pytest.mark.parametrize(("per_update", "updates"), [(3, 3), (7, 1), (100, 1), (1, 7)])
+def test_one_pass_takes_as_many_updates_as_it_must(
+    folder: Path, per_update: int, updates: int
+) -> None:
+    found = policy(folder)
+    assert len(learn(found, samples(), per_update=per_update, seed=1)) == updates
+    assert found.sampler.weights == updates
+
+
+def test_the_order_of_a_pass_follows_its_seed(folder: Path) -> None:
+    ends = []
+    for seed in (1, 1, 2):
+        found = policy(folder)
+        learn(found, samples(), per_update=2, seed=seed)
+        ends.append(found.sampler.checksum())
+    assert ends[0] == ends[1] != ends[2]
+
+
+def test_nothing_to_learn_changes_nothing(folder: Path) -> None:
+    found = policy(folder)
+    before = found.sampler.checksum()
+    assert learn(found, [], per_update=2, seed=1) == []
+    assert found.sampler.checksum() == before
+
+
+def test_stale_weights_are_caught(folder: Path) -> None:
+    with pytest.raises(RuntimeError, match="stale weights after update 4"):
+        learn(policy(folder, StaleSampler), samples(), per_update=2, seed=1)
+
+
+def test_a_frozen_policy_neither_hands_over_nor_exports(folder: Path, tmp_path: Path) -> None:
+    frozen = replace(policy(folder), trainer=None)
+    with pytest.raises(RuntimeError, match="frozen"):
+        frozen.hand_over()
+    with pytest.raises(RuntimeError, match="frozen"):
+        frozen.export(tmp_path / "out")
