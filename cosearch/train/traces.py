@@ -54,14 +54,17 @@ class Script:
     top_k: tuple[int, ...] = (1, 2, 3, 4, 5)
     top_k_weights: tuple[float, ...] = (0.08, 0.08, 0.68, 0.08, 0.08)
     wrong_first: float = 0.1
-    """Share of rankings whose first document is any other candidate."""
+    """Share of rankings whose first document is just any passage of the article."""
     unsure: tuple[str, ...] = UNSURE
     """Relations whose sections the ranker's teacher does not know; it picks any passage of the
     article. They come last, and finding them out is left to RL."""
+    keep_order: float = 0.6
+    """Share of rankings that go on in the retriever's order; the others draw from the article. A
+    greedy ranker needs a likeliest next id, or it repeats one."""
     choice_weight: float = 6.0
     """Loss weight of the number that names the first document."""
     rest_weight: float = 1.0
-    """Loss weight of the ids after the first one, whose order is arbitrary."""
+    """Loss weight of the ids after the first one."""
     value_weight: float = 4.0
     """Loss weight of a value that the agent's reason copies from a document."""
     found: float = 0.7
@@ -160,15 +163,20 @@ def _candidates(search: Search, top_n: int, rng: random.Random) -> list[Passage]
 def _order(
     shown: Sequence[Passage], search: Search, script: Script, rng: random.Random
 ) -> list[int]:
-    """Positions: the gold passage (or a wrong one), its article's other passages, the rest."""
-    order = list(range(len(shown)))
-    rng.shuffle(order)
-    order.sort(
-        key=lambda position: not shown[position].title.startswith(f"{search.fact.subject} (")
-    )
+    """Positions: the gold passage or, unsure or wrong, any of its article; then the rest, in the
+    retriever's order or the article's passages first."""
+    listed = list(range(len(shown)))
+    drawn = rng.sample(listed, len(listed))
+    drawn.sort(key=lambda position: not _of_article(shown[position], search.fact.subject))
     right = search.fact.relation not in script.unsure and rng.random() >= script.wrong_first
-    order.sort(key=lambda position: not (right and shown[position] is search.gold))
-    return order
+    golds = [position for position in listed if right and shown[position] is search.gold]
+    first = golds[0] if golds else drawn[0]
+    rest = listed if rng.random() < script.keep_order else drawn
+    return [first, *(position for position in rest if position != first)]
+
+
+def _of_article(passage: Passage, entity: str) -> bool:
+    return passage.title.startswith(f"{entity} (")
 
 
 def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: Script) -> Weighted:
