@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from cosearch.data.fetch_models import fetch_mini_models
+from cosearch.engines.build import set_threads
 from cosearch.schema import Agent, Data, Encoder, Ranker
 from cosearch.stage import Stage, run_stage
 from cosearch.train.base_models import Recipe, build_base_models, override, world_interface
@@ -16,6 +17,7 @@ def page(stage: Stage) -> None:
         fetch_mini_models(folder)
         return
     settings.asked.add("base_models")
+    set_threads(settings.file.runtime.threads)
     recipe = override(Recipe(), settings.file.base_models)
     parts = (settings.section(Encoder), settings.section(Agent), settings.section(Ranker))
     build_base_models(folder, recipe, world_interface(data, *parts), stage.progress.show)

@@ -57,7 +57,7 @@ def build_world(
 ) -> World:
     """The world of ``seed``.
 
-    ``sets`` gives each question family its number of rows per split (``params.yaml``, ``data.sets``).
+    ``sets`` gives each question family its number of rows per split (``data.sets`` of params.yaml).
     Raises ValueError for an unknown family or when the facts do not suffice for a split.
     """
     encyclopaedia = draw_encyclopaedia(size or LexiconSize(), derive("world", seed))
@@ -124,7 +124,7 @@ def _write_passages(
     names: Mapping[str, Sequence[str]],
     values: Mapping[str, Mapping[str, str]],
 ) -> tuple[tuple[Passage, ...], dict[tuple[str, str], str]]:
-    """The corpus in shuffled order, and the id of the passage that tells each (subject, relation)."""
+    """The corpus in shuffled order, and which passage (id) tells each (subject, relation)."""
     articles = [
         (entity, section)
         for kind in KINDS
