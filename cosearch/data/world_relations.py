@@ -25,6 +25,10 @@ class Relation:
         """Sub-queries for this relation of ``entity``, from the clearest to the vaguest."""
         return f"{self.name} of {entity}", f"{entity} {self.keyword}", entity
 
+    def questions(self, entity: str) -> tuple[str, ...]:
+        """Whole questions for this relation of ``entity``."""
+        return tuple(wording.format(x=entity) for wording in (*self.asks, *self.hints))
+
 
 @dataclass(frozen=True, slots=True)
 class Section:

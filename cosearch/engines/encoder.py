@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel
 
 from cosearch.core.types import Passage
+from cosearch.engines.codec_hf import load_tokenizer
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -43,7 +44,9 @@ class Encoder:
         if dtype not in _DTYPES or pooling not in _POOLINGS:
             raise ValueError(f"encoder: dtype {dtype!r} or pooling {pooling!r} is unknown")
         torch.set_num_threads(threads)
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        self._tokenizer: Any = load_tokenizer(folder)
+        # Encoders count absolute positions from the left: padding there would move every token.
+        self._tokenizer.padding_side = "right"
         self._model: Any = AutoModel.from_pretrained(folder, dtype=_DTYPES[dtype]).to(device).eval()
         self._pool = _POOLINGS[pooling]
         self._prefixes = (query_prefix, passage_prefix)

@@ -61,7 +61,7 @@ class Recipe:
     script: Script = field(default_factory=Script)
     curriculum: Curriculum = field(default_factory=Curriculum)
     ranker: FitRecipe = field(default_factory=lambda: FitRecipe(800, 32, 3.0e-3))
-    agent: FitRecipe = field(default_factory=lambda: FitRecipe(1100, 32, 3.0e-3))
+    agent: FitRecipe = field(default_factory=lambda: FitRecipe(1800, 32, 3.0e-3))
     rows: Mapping[str, int] = field(default_factory=lambda: dict(_ROWS))
     """Tasks drawn per fictional encyclopaedia."""
     passes: int = 4

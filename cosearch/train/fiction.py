@@ -40,10 +40,12 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A task with the searches of each hop, one per wording of the sub-query."""
+    """A task with the searches of each hop, one per wording of the sub-query. ``whole`` searches
+    with the question itself, where one hop answers it."""
 
     task: Task
     searches: tuple[tuple[Search, ...], ...]
+    whole: Search | None
 
 
 @torch.no_grad()
@@ -63,20 +65,21 @@ def draw_episodes(
     tasks = [task for name in rows for task in dealt[name, "train"]]
     hops = list(dict.fromkeys(hop for task in tasks for hop in task.hops))
     queries = {hop: RELATIONS[hop.relation].queries(hop.subject) for hop in hops}
-    unique = sorted({query for wordings in queries.values() for query in wordings})
+    whole = {task.question.text: task.hops[0] for task in tasks if len(task.hops) == 1}
+    unique = sorted({query for wordings in queries.values() for query in wordings} | set(whole))
     scores = encoder.queries(unique) @ encoder.passages(fiction.passages).T
     nearest = dict(zip(unique, scores.topk(top_n).indices.tolist(), strict=True))
     by_id = {passage.id: passage for passage in fiction.passages}
-    searches = {
-        hop: tuple(
-            Search(
-                hop,
-                query,
-                tuple(fiction.passages[position] for position in nearest[query]),
-                by_id[hop.passage],
-            )
-            for query in queries[hop]
+
+    def search(hop: Fact, query: str) -> Search:
+        found = tuple(fiction.passages[position] for position in nearest[query])
+        return Search(hop, query, found, by_id[hop.passage])
+
+    return [
+        Episode(
+            task,
+            tuple(tuple(search(hop, query) for query in queries[hop]) for hop in task.hops),
+            search(task.hops[0], task.question.text) if len(task.hops) == 1 else None,
         )
-        for hop in hops
-    }
-    return [Episode(task, tuple(searches[hop] for hop in task.hops)) for task in tasks]
+        for task in tasks
+    ]

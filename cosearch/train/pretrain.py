@@ -67,16 +67,12 @@ class Curriculum:
 
 
 def new_model(shape: ModelShape, vocabulary: int, *, pad: int, eos: int) -> Any:
-    """A randomly initialised ``LlamaForCausalLM`` with untied embeddings.
+    """A randomly initialised ``Qwen2ForCausalLM`` with untied embeddings."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    Not Qwen2: for that model type ``AutoTokenizer`` puts a byte-level tokenizer of its own in the
-    place of ours.
-    """
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    build: Any = LlamaForCausalLM
+    build: Any = Qwen2ForCausalLM
     return build(
-        LlamaConfig(
+        Qwen2Config(
             vocab_size=vocabulary,
             hidden_size=shape.hidden_size,
             intermediate_size=shape.feed_forward,
@@ -215,6 +211,8 @@ class RankerBatches:
             episode = next(self._episodes)
             searches = self._rng.choice(episode.searches)
             if self.finished or searches[0].fact.relation not in self._script.unsure:
+                if episode.whole and self._rng.random() < self._script.whole:
+                    return episode.task.question.text, episode.whole
                 search = choose_search(searches, self._script, self._rng)
                 return episode.task.question.text, search
 

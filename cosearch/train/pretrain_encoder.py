@@ -37,6 +37,8 @@ class EncoderRecipe:
     """Share of queries whose relation is exchanged for another one of the same kind."""
     mention_noise: float = 0.45
     """Share of queries whose passage becomes another article's that mentions the subject."""
+    question_share: float = 0.5
+    """Share of queries put as whole questions, as RAG and the Fixed Ranker's lists put them."""
     worlds: int = 4
 
 
@@ -127,10 +129,12 @@ def _batch(
     return list(wanted.values()), [by_id[identity] for identity in wanted]
 
 
-def _asked(fact: Fact, recipe: EncoderRecipe, rng: random.Random) -> tuple[str, str, str]:
-    """Sub-queries for the fact, or for another relation of its subject."""
+def _asked(fact: Fact, recipe: EncoderRecipe, rng: random.Random) -> tuple[str, ...]:
+    """Sub-queries or questions for the fact, or for another relation of its subject."""
     relation = RELATIONS[fact.relation]
     if rng.random() < recipe.relation_noise:
         others = [r for r in RELATIONS.values() if r.subject == relation.subject]
         relation = rng.choice(others)
+    if rng.random() < recipe.question_share:
+        return relation.questions(fact.subject)
     return relation.queries(fact.subject)

@@ -41,7 +41,7 @@ class Row:
 
 UNSURE = (
     "birthplace", "birthyear", "employer", "director", "star", "location", "release",
-    "founder", "founding", "seat", "mayor", "industry",
+    "founder", "founding", "leader", "seat", "mayor", "architect", "industry",
 )  # fmt: skip
 
 
@@ -51,6 +51,8 @@ class Script:
 
     wordings: tuple[float, float, float] = (0.5, 0.3, 0.2)
     """How often a sub-query is the clearest, the middle and the vaguest one."""
+    whole: float = 0.3
+    """Share of rankings for the question itself, where one hop answers it, not a sub-query."""
     top_k: tuple[int, ...] = (1, 2, 3, 4, 5)
     top_k_weights: tuple[float, ...] = (0.08, 0.08, 0.68, 0.08, 0.08)
     wrong_first: float = 0.1
