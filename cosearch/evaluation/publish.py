@@ -84,7 +84,7 @@ def withheld_rows(
 ) -> dict[str, str]:
     """System -> reason, for rows whose trained ranker some gate refused."""
     return {
-        name: f"{'; '.join(verdicts[system.variant]['refused'])} ({seed})"
+        name: f"its ranker failed the gate ({seed})"
         for seed, verdicts in gates.items()
         for name, system in systems.items()
         if system.ranker == "generative"
