@@ -1,12 +1,15 @@
-"""Small commands beside the graph: ``python -m cosearch show | check``."""
+"""Small commands beside the graph: ``python -m cosearch show | readme | check``."""
 
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
 from cosearch import config
+
+MARKS = ("<!-- results: begin -->", "<!-- results: end -->")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -16,17 +19,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show = commands.add_parser("show", help="print the tables of a finished run")
     show.add_argument("--profile", required=True)
     show.add_argument("--scope", required=True, help="seed_0 or all_seeds")
+    readme = commands.add_parser("readme", help="put the tables of a finished run into README.md")
+    readme.add_argument("--profile", default="tiny")
+    readme.add_argument("--scope", required=True, help="seed_0 or all_seeds")
     check = commands.add_parser("check", help="check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "show":
             _show(chosen.profile, chosen.scope)
+        elif chosen.command == "readme":
+            write_readme(chosen.profile, chosen.scope)
         else:
             config.load(chosen.profile)
             print("params.yaml: every key, value and reference is good")
     except (ValueError, OSError) as error:
         sys.exit(f"error: {' '.join(str(error).split())}")
+
+
+def readme_block(profile: str, scope: str) -> str:
+    """The README's results: the written tables as they are."""
+    from cosearch.artifacts import Paths
+
+    paths = Paths(profile)
+    files = [
+        paths.tables(scope) / "main.md",
+        paths.tables(scope) / "comparisons.md",
+        paths.oracle_gap(scope) / "oracle.md",
+    ]
+    return "\n".join(file.read_text("utf-8") for file in files)
+
+
+def write_readme(profile: str, scope: str, path: Path = Path("README.md")) -> None:
+    """Replace what stands between the two marks. Raises ValueError where they are missing."""
+    before, begin, rest = path.read_text("utf-8").partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not begin or not end:
+        raise ValueError(f"{path}: no line {MARKS[0]!r} followed by {MARKS[1]!r}")
+    block = f"{begin}\n\n{readme_block(profile, scope)}\n{end}"
+    path.write_text(f"{before}{block}{after}", "utf-8")
 
 
 def _show(profile: str, scope: str) -> None:

@@ -18,9 +18,9 @@ import torch
 from cosearch import schema
 from cosearch.artifacts import hash_file, write_json
 from cosearch.core.seeds import derive
-from cosearch.data.world import Triple, build_world
+from cosearch.data.world import Triple, build_world, draw_encyclopaedia
 from cosearch.data.world_lexicon import LexiconSize
-from cosearch.train.fiction import Episode, draw_episodes, draw_fiction
+from cosearch.train.fiction import Episode, draw_episodes
 from cosearch.train.pretrain import (
     Curriculum,
     FitRecipe,
@@ -30,13 +30,7 @@ from cosearch.train.pretrain import (
     fit,
     new_model,
 )
-from cosearch.train.pretrain_encoder import (
-    EncoderRecipe,
-    TextEncoder,
-    new_encoder,
-    plan_lesson,
-    train_encoder,
-)
+from cosearch.train.pretrain_encoder import EncoderRecipe, TextEncoder, new_encoder, train_encoder
 from cosearch.train.traces import Prompts, Script
 from cosearch.train.words import END, PAD, WordCodec, build_vocabulary, save_tokenizer
 
@@ -159,18 +153,13 @@ class _School:
         model = new_encoder(recipe, len(self.codec.vocabulary), pad)
         prefixes = (self._interface.query_prefix, self._interface.passage_prefix)
         encoder = TextEncoder(model, self.codec, *prefixes)
-        lessons = [
-            plan_lesson(
-                *draw_fiction(
-                    self._recipe.lexicon,
-                    self._seed("encoder", number),
-                    rows=self._recipe.rows,
-                    avoid=self._interface.avoid,
-                )
+        worlds = [
+            draw_encyclopaedia(
+                self._recipe.lexicon, self._seed("encoder", number), avoid=self._interface.avoid
             )
-            for number in range(recipe.lessons)
+            for number in range(recipe.worlds)
         ]
-        train_encoder(encoder, lessons, recipe, self._seed("encoder", "batches"))
+        train_encoder(encoder, worlds, recipe, self._seed("encoder", "batches"))
         return encoder
 
     def train_ranker(self, encoder: TextEncoder) -> tuple[Any, Any, float]:

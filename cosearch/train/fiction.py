@@ -12,7 +12,7 @@ import torch
 
 from cosearch.core.seeds import derive
 from cosearch.core.types import Passage
-from cosearch.data.world import Encyclopaedia, Triple, draw_encyclopaedia
+from cosearch.data.world import Triple, draw_encyclopaedia
 from cosearch.data.world_lexicon import LexiconSize
 from cosearch.data.world_questions import Fact, Task, deal_tasks
 from cosearch.data.world_relations import RELATIONS
@@ -59,35 +59,27 @@ def draw_episodes(
     avoid: AbstractSet[Triple],
 ) -> list[Episode]:
     """Episodes of a new encyclopaedia: ``rows`` tasks per family with ``top_n`` candidates each."""
-    fiction, tasks = draw_fiction(size, seed, rows=rows, avoid=avoid)
-    hops = dict.fromkeys(hop for task in tasks for hop in task.hops)
-    wordings = {hop: RELATIONS[hop.relation].queries(hop.subject) for hop in hops}
-    texts = {query for queries in wordings.values() for query in queries}
-    queries = sorted(texts | {task.question.text for task in tasks})
-    scores = encoder.queries(queries) @ encoder.passages(fiction.passages).T
-    nearest = dict(zip(queries, scores.topk(top_n).indices.tolist(), strict=True))
+    fiction = draw_encyclopaedia(size, seed, avoid=avoid)
+    counts = {name: {"train": count} for name, count in rows.items()}
+    dealt = deal_tasks(fiction.names, fiction.facts, counts, derive(seed, "questions"))
+    tasks = [task for name in rows for task in dealt[name, "train"]]
+    hops = list(dict.fromkeys(hop for task in tasks for hop in task.hops))
+    queries = {hop: RELATIONS[hop.relation].queries(hop.subject) for hop in hops}
+    whole = {task.question.text: task.hops[0] for task in tasks if len(task.hops) == 1}
+    unique = sorted({query for wordings in queries.values() for query in wordings} | set(whole))
+    scores = encoder.queries(unique) @ encoder.passages(fiction.passages).T
+    nearest = dict(zip(unique, scores.topk(top_n).indices.tolist(), strict=True))
     by_id = {passage.id: passage for passage in fiction.passages}
 
     def search(hop: Fact, query: str) -> Search:
         found = tuple(fiction.passages[position] for position in nearest[query])
         return Search(hop, query, found, by_id[hop.passage])
 
-    searches = {hop: tuple(search(hop, query) for query in wordings[hop]) for hop in hops}
     return [
         Episode(
             task,
-            tuple(searches[hop] for hop in task.hops),
-            search(task.hops[0], task.question.text),
+            tuple(tuple(search(hop, query) for query in queries[hop]) for hop in task.hops),
+            search(task.hops[0], task.question.text) if len(task.hops) == 1 else None,
         )
         for task in tasks
     ]
-
-
-def draw_fiction(
-    size: LexiconSize, seed: int, *, rows: Mapping[str, int], avoid: AbstractSet[Triple]
-) -> tuple[Encyclopaedia, list[Task]]:
-    """A new encyclopaedia and ``rows`` tasks per family about it."""
-    fiction = draw_encyclopaedia(size, seed, avoid=avoid)
-    counts = {name: {"train": count} for name, count in rows.items()}
-    dealt = deal_tasks(fiction.names, fiction.facts, counts, derive(seed, "questions"))
-    return fiction, [task for name in rows for task in dealt[name, "train"]]

@@ -1,12 +1,12 @@
 """The tiny bi-encoder, trained contrastively on facts of worlds that nobody is asked about.
 
-It shall find the right article and mostly miss the right section, as dense retrievers do. The
-passage of a training query is often exchanged for another one of its article, or for one of another
-article that merely mentions the subject.
+It shall find the right article and mostly miss the right section, as dense retrievers do: the
+relation of a training query is often exchanged for another one of the same article, and its
+passage for one that merely mentions the subject.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from cosearch.core.types import Passage
 from cosearch.data.world import Encyclopaedia
-from cosearch.data.world_questions import Fact, Task
+from cosearch.data.world_questions import Fact
 from cosearch.data.world_relations import RELATIONS
 from cosearch.train.words import WordCodec
 
@@ -29,19 +29,17 @@ class EncoderRecipe:
     heads: int = 2
     feed_forward: int = 64
     max_length: int = 64
-    steps: int = 400
+    steps: int = 200
     batch: int = 192
     learning_rate: float = 3.0e-3
     temperature: float = 0.1
     relation_noise: float = 0.9
-    """Share of queries whose passage becomes any of its article."""
+    """Share of queries whose relation is exchanged for another one of the same kind."""
     mention_noise: float = 0.45
     """Share of queries whose passage becomes another article's that mentions the subject."""
     question_share: float = 0.5
     """Share of queries put as whole questions, as RAG and the Fixed Ranker's lists put them."""
-    question_share: float = 0.5
-    """Share of queries that are whole questions; their passage is the first hop's."""
-    lessons: int = 4
+    worlds: int = 4
 
 
 def new_encoder(recipe: EncoderRecipe, vocabulary: int, pad: int) -> Any:
@@ -92,33 +90,10 @@ class TextEncoder:
         return functional.normalize(pooled, dim=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """A fictional encyclopaedia as the encoder learns from it: its facts, also by subject and by
-    mentioned value, tasks about them, and its passages by id."""
-
-    facts: Sequence[Fact]
-    tasks: Sequence[Task]
-    passages: Mapping[str, Passage]
-    told: Mapping[str, Sequence[Fact]]
-    mentions: Mapping[str, Sequence[Fact]]
-
-
-def plan_lesson(fiction: Encyclopaedia, tasks: Sequence[Task]) -> Lesson:
-    """The lesson of one encyclopaedia."""
-    told: dict[str, list[Fact]] = {}
-    mentions: dict[str, list[Fact]] = {}
-    for fact in fiction.facts.values():
-        told.setdefault(fact.subject, []).append(fact)
-        mentions.setdefault(fact.value, []).append(fact)
-    passages = {passage.id: passage for passage in fiction.passages}
-    return Lesson(list(fiction.facts.values()), tasks, passages, told, mentions)
-
-
 def train_encoder(
-    encoder: TextEncoder, lessons: Sequence[Lesson], recipe: EncoderRecipe, seed: int
+    encoder: TextEncoder, worlds: Sequence[Encyclopaedia], recipe: EncoderRecipe, seed: int
 ) -> None:
-    """Train ``encoder.model`` in place with in-batch negatives (InfoNCE), lesson by lesson."""
+    """Train ``encoder.model`` in place with in-batch negatives (InfoNCE), world after world."""
     rng = random.Random(seed)
     optimizer = torch.optim.AdamW(encoder.model.parameters(), lr=recipe.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -126,9 +101,8 @@ def train_encoder(
     )
     encoder.model.train()
     for step in range(recipe.steps):
-        lesson = lessons[step * len(lessons) // recipe.steps]
-        queries, wanted = _batch(lesson, recipe, rng)
-        passages = [lesson.passages[identity] for identity in wanted]
+        world = worlds[step * len(worlds) // recipe.steps]
+        queries, passages = _batch(world, recipe, rng)
         scores = encoder.queries(queries) @ encoder.passages(passages).T / recipe.temperature
         loss = functional.cross_entropy(scores, torch.arange(len(queries)))
         optimizer.zero_grad()
@@ -139,20 +113,28 @@ def train_encoder(
 
 
 def _batch(
-    lesson: Lesson, recipe: EncoderRecipe, rng: random.Random
-) -> tuple[list[str], list[str]]:
-    """Queries and the ids of their passages, no passage twice."""
+    world: Encyclopaedia, recipe: EncoderRecipe, rng: random.Random
+) -> tuple[list[str], list[Passage]]:
+    """Queries and their passages, no passage twice."""
+    mentions: dict[str, list[Fact]] = {}
+    for fact in world.facts.values():
+        mentions.setdefault(fact.value, []).append(fact)
     wanted: dict[str, str] = {}
-    for _ in range(recipe.batch):
-        if rng.random() < recipe.question_share:
-            task = rng.choice(lesson.tasks)
-            query, fact = task.question.text, task.hops[0]
-        else:
-            fact = rng.choice(lesson.facts)
-            query = rng.choice(RELATIONS[fact.relation].queries(fact.subject))
-        if rng.random() < recipe.relation_noise:
-            fact = rng.choice(lesson.told[fact.subject])
-        if rng.random() < recipe.mention_noise and fact.subject in lesson.mentions:
-            fact = rng.choice(lesson.mentions[fact.subject])
+    for fact in rng.sample(list(world.facts.values()), recipe.batch):
+        query = rng.choice(_asked(fact, recipe, rng))
+        if rng.random() < recipe.mention_noise and fact.subject in mentions:
+            fact = rng.choice(mentions[fact.subject])
         wanted[fact.passage] = query
-    return list(wanted.values()), list(wanted)
+    by_id = {passage.id: passage for passage in world.passages}
+    return list(wanted.values()), [by_id[identity] for identity in wanted]
+
+
+def _asked(fact: Fact, recipe: EncoderRecipe, rng: random.Random) -> tuple[str, ...]:
+    """Sub-queries or questions for the fact, or for another relation of its subject."""
+    relation = RELATIONS[fact.relation]
+    if rng.random() < recipe.relation_noise:
+        others = [r for r in RELATIONS.values() if r.subject == relation.subject]
+        relation = rng.choice(others)
+    if rng.random() < recipe.question_share:
+        return relation.questions(fact.subject)
+    return relation.queries(fact.subject)

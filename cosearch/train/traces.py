@@ -53,8 +53,6 @@ class Script:
     """How often a sub-query is the clearest, the middle and the vaguest one."""
     whole: float = 0.3
     """Share of rankings for the question itself, where one hop answers it, not a sub-query."""
-    direct: float = 0.15
-    """Share of the ranker's lists that were retrieved with the question itself."""
     top_k: tuple[int, ...] = (1, 2, 3, 4, 5)
     top_k_weights: tuple[float, ...] = (0.08, 0.08, 0.68, 0.08, 0.08)
     wrong_first: float = 0.1

@@ -12,7 +12,7 @@ from cosearch.train.base_models import Interface, Recipe, build_base_models, ove
 DOCUMENT = "{title} [{number}] {text}\n"
 INTERFACE = Interface("query: ", "passage: ", "tiny", DOCUMENT, DOCUMENT, frozenset())
 MICRO = {
-    "encoder": {"steps": 2, "batch": 8, "lessons": 1},
+    "encoder": {"steps": 2, "batch": 8, "worlds": 1},
     "shape": {"hidden_size": 32, "layers": 1, "heads": 1, "feed_forward": 32},
     "curriculum": {"sizes": [8]},
     "ranker": {"steps": 2, "batch": 2, "learning_rate": 0.01},
