@@ -4,9 +4,9 @@ from pathlib import Path
 
 from cosearch.data.fetch_models import fetch_mini_models
 from cosearch.engines.build import set_threads
+from cosearch.pretrain.base_models import Recipe, build_base_models, override, world_interface
 from cosearch.schema import Agent, Data, Encoder, Ranker
 from cosearch.stage import Stage, run_stage
-from cosearch.train.base_models import Recipe, build_base_models, override, world_interface
 
 
 def page(stage: Stage) -> None:

@@ -20,8 +20,9 @@ from cosearch.artifacts import hash_file, write_json
 from cosearch.core.seeds import derive
 from cosearch.data.world import Triple, build_world, draw_encyclopaedia
 from cosearch.data.world_lexicon import LexiconSize
-from cosearch.train.fiction import Episode, draw_episodes
-from cosearch.train.pretrain import (
+from cosearch.pretrain.encoder import EncoderRecipe, TextEncoder, new_encoder, train_encoder
+from cosearch.pretrain.fiction import Episode, draw_episodes
+from cosearch.pretrain.fit import (
     Curriculum,
     FitRecipe,
     ModelShape,
@@ -30,9 +31,8 @@ from cosearch.train.pretrain import (
     fit,
     new_model,
 )
-from cosearch.train.pretrain_encoder import EncoderRecipe, TextEncoder, new_encoder, train_encoder
-from cosearch.train.traces import Prompts, Script
-from cosearch.train.words import END, PAD, WordCodec, build_vocabulary, save_tokenizer
+from cosearch.pretrain.traces import Prompts, Script
+from cosearch.pretrain.words import END, PAD, WordCodec, build_vocabulary, save_tokenizer
 
 Report = Callable[[str, int, int, str], None]
 """Hears of a part of the work, steps done, steps in all and a note."""

@@ -15,9 +15,9 @@ from cosearch.core.types import Candidate, Passage, Sampling
 from cosearch.data.world import build_world
 from cosearch.data.world_lexicon import LexiconSize
 from cosearch.engines.codec_hf import HfCodec
-from cosearch.train.fiction import Episode, draw_episodes
-from cosearch.train.traces import Prompts, Row, Script, agent_row, ranker_row
-from cosearch.train.words import END, UNKNOWN, WordCodec, build_vocabulary, save_tokenizer
+from cosearch.pretrain.fiction import Episode, draw_episodes
+from cosearch.pretrain.traces import Prompts, Row, Script, agent_row, ranker_row
+from cosearch.pretrain.words import END, UNKNOWN, WordCodec, build_vocabulary, save_tokenizer
 
 DOCUMENT = "{title} [{number}] {text}\n"
 ROWS = {"nq": 8, "triviaqa": 8, "popqa": 8, "hotpotqa": 8, "2wikimultihopqa": 9, "musique": 8}

@@ -12,8 +12,8 @@ from cosearch.core.prompts import Fill, fill_template, fill_text, load_template
 from cosearch.core.protocols import Segment
 from cosearch.core.types import Passage
 from cosearch.data.world_questions import Fact, Task
-from cosearch.train.fiction import Episode, Search
-from cosearch.train.words import (
+from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.words import (
     ANSWER,
     ANSWER_END,
     CALL,

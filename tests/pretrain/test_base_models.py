@@ -7,7 +7,7 @@ import pytest
 
 from cosearch.artifacts import hash_file
 from cosearch.engines.build import build_codec, build_sampler
-from cosearch.train.base_models import Interface, Recipe, build_base_models, override
+from cosearch.pretrain.base_models import Interface, Recipe, build_base_models, override
 
 DOCUMENT = "{title} [{number}] {text}\n"
 INTERFACE = Interface("query: ", "passage: ", "tiny", DOCUMENT, DOCUMENT, frozenset())

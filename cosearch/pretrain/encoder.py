@@ -17,7 +17,7 @@ from cosearch.core.types import Passage
 from cosearch.data.world import Encyclopaedia
 from cosearch.data.world_questions import Fact
 from cosearch.data.world_relations import RELATIONS
-from cosearch.train.words import WordCodec
+from cosearch.pretrain.words import WordCodec
 
 
 @dataclass(frozen=True, slots=True)

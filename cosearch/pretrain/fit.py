@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from cosearch.train.fiction import Episode, Search
-from cosearch.train.traces import (
+from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.traces import (
     Prompts,
     Row,
     Script,

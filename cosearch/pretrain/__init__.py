@@ -1,0 +1,1 @@
+"""Base models of the generated world, from scratch: tokenizer, scripted traces, fitting."""
