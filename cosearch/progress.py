@@ -59,6 +59,14 @@ class Progress:
             self._printed = time.monotonic()
             self.say(f"{task}: {done}/{total} {note}".rstrip())
 
+    def pulse(self, task: str, note: str) -> None:
+        """``task`` is alive: a note beside its bar, or a line now and then."""
+        if task in self._tasks:
+            self._bar.update(self._tasks[task], description=f"{task} {note}")
+        elif not self._live and time.monotonic() - self._printed >= EVERY_SECONDS:
+            self._printed = time.monotonic()
+            self.say(f"{task}: {note}")
+
     def say(self, line: str) -> None:
         """Print a line."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -40,6 +40,10 @@ class Stage:
         """The stage's name in the graph: ``train@cosearch-0``."""
         return "@".join(filter(None, (self.name, "-".join(map(str, self.axes.values())))))
 
+    def sign(self, note: str) -> None:
+        """Show that long work goes on."""
+        self.progress.pulse(self.title, note)
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the time spent inside to the phase's seconds in the run record."""

@@ -40,7 +40,7 @@ def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
     for shard in collect(
         play,
         questions,
-        engines_of(retriever, policies),
+        engines_of(retriever, policies, stage.sign),
         samples=1,
         shard_questions=block.shard_questions,
     ):

@@ -82,7 +82,7 @@ def train_variant(stage: Stage, variant: Variant, seed: int, target: Path) -> No
     _, retriever = open_corpus(stage.settings, stage.paths)
     with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
         setup = open_setup(parts, variant, seed, folders, store.folder)
-        engines = engines_of(retriever, setup.policies)
+        engines = engines_of(retriever, setup.policies, stage.sign)
         dev = read_questions(stage.paths, "dev")
         train(
             rules=setup.rules(),

@@ -100,7 +100,7 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
             lists=lists,
             stage=parts.ranker_stage(policy.codec, policy.temperature),
             policy=policy,
-            engines=engines_of(retriever, {"ranker": policy}),
+            engines=engines_of(retriever, {"ranker": policy}, stage.sign),
             store=store,
             report=lambda number, phase, metrics: _report(stage, rules, number, phase, metrics),
         )

@@ -129,9 +129,22 @@ def open_learner(
     return Policy(frozen.codec, frozen.sampler, trainer, temperature)
 
 
-def engines_of(retriever: Engine, policies: Mapping[str, Policy]) -> dict[str, Engine]:
-    """Engines by the names that requests use."""
-    return {"retriever": retriever, **{role: policy.sampler for role, policy in policies.items()}}
+def engines_of(
+    retriever: Engine, policies: Mapping[str, Policy], sign: Callable[[str], None]
+) -> dict[str, Engine]:
+    """Engines by the names that requests use; each batch answered is a ``sign`` of life."""
+    engines: dict[str, Engine] = {"retriever": retriever}
+    engines |= {role: policy.sampler for role, policy in policies.items()}
+    return {name: _heard(name, engine, sign) for name, engine in engines.items()}
+
+
+def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
+    def answer(requests: Sequence[Any]) -> Sequence[Any]:
+        answers = engine(requests)
+        sign(f"{name} answered {len(requests)}")
+        return answers
+
+    return answer
 
 
 def player(method: str, rules: AgentRules, stages: Sequence[Stage], seed: int) -> Play:
