@@ -40,7 +40,11 @@ repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
 	dvc repro report@$(SCOPE)
 	python -m cosearch show --profile tiny --scope $(SCOPE)
 
-mini: setup  ## real questions and passages, small real models; DATA names the folder of the files
+profiles/%/dvc.yaml:  ## not tracked: DVC cannot read links of an earlier revision, and `dvc params diff` would fail
+	ln -sf ../../dvc.yaml $@
+	ln -sf ../../params.yaml $(dir $@)params.yaml
+
+mini: setup profiles/mini/dvc.yaml  ## real questions and passages, small real models; DATA names the folder of the files
 	$(if $(DATA),,$(error name the data folder: make mini DATA=path))
 	HF_HUB_OFFLINE=0 python -m stages.base_models --profile mini
 	COSEARCH_DATA="$(abspath $(DATA))" dvc repro -s -f profiles/mini/dvc.yaml:data
