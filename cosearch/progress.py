@@ -35,6 +35,7 @@ class Progress:
             disable=not self._live,
         )
         self._tasks: dict[str, TaskID] = {}
+        self._standing: dict[str, str] = {}
         self._printed = 0.0
 
     def __enter__(self) -> "Progress":
@@ -51,13 +52,14 @@ class Progress:
 
     def show(self, task: str, done: int, total: int, note: str = "") -> None:
         """``task`` stands at ``done`` of ``total``; ``note`` follows it."""
+        self._standing[task] = f"{done}/{total} "
         if self._live:
             if task not in self._tasks:
                 self._tasks[task] = self._bar.add_task(task, total=total)
             self._bar.update(self._tasks[task], completed=done, description=f"{task} {note}")
         elif done >= total or time.monotonic() - self._printed >= EVERY_SECONDS:
             self._printed = time.monotonic()
-            self.say(f"{task}: {done}/{total} {note}".rstrip())
+            self.say(f"{task}: {self._standing[task]}{note}".rstrip())
 
     def pulse(self, task: str, note: str) -> None:
         """``task`` is alive: a note beside its bar, or a line now and then."""
@@ -65,7 +67,7 @@ class Progress:
             self._bar.update(self._tasks[task], description=f"{task} {note}")
         elif not self._live and time.monotonic() - self._printed >= EVERY_SECONDS:
             self._printed = time.monotonic()
-            self.say(f"{task}: {note}")
+            self.say(f"{task}: {self._standing.get(task, '')}{note}")
 
     def say(self, line: str) -> None:
         """Print a line."""
