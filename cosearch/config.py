@@ -31,6 +31,10 @@ class ConfigError(ValueError):
 
 SectionT = TypeVar("SectionT", bound=Section)
 Value = TypeVar("Value")
+BASE = "base"
+"""What a system's ``variant`` says when its models were never trained."""
+UNTRAINED = "data/manifest.json"
+"""What an evaluation of untrained models needs: an output that is always there."""
 _METHOD_PARTS = frozenset(Method.model_fields)
 _PROFILE_PARTS = frozenset({"train", "agent", "ranker", "models"})
 
@@ -98,11 +102,10 @@ def _check_references(settings: Settings, path: Path) -> None:
     try:
         for name in file.rows.variants:
             _named(file.variants, "variants", name)
-        for name in file.rows.systems:
-            _named(file.systems, "systems", name)
         for name, system in file.systems.items():
-            if system.variant not in {"base", *file.variants}:
+            if system.variant not in {BASE, *file.variants}:
                 raise ConfigError(f"systems.{name}.variant: no variant {system.variant!r}")
+        _check_evaluations(file)
         for profile in sorted({settings.profile, *file.profiles}):
             _named(file.presets, "presets", _named(file.profiles, "profiles", profile).preset)
             _check_overrides(Settings(file, profile))
@@ -110,6 +113,19 @@ def _check_references(settings: Settings, path: Path) -> None:
         raise ConfigError(f"{path}: {_explain(error)}") from None
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def _check_evaluations(file: File) -> None:
+    """An evaluation is called SYSTEM-SEED and needs exactly what its system's variant leaves."""
+    for name, row in file.evaluations.items():
+        variant = _named(file.systems, "systems", row.system).variant
+        needs = UNTRAINED if variant == BASE else f"train/seed_{row.seed}/{variant}"
+        wanted = f"{row.system}-{row.seed}"
+        if name != wanted or row.needs != needs:
+            raise ConfigError(
+                f"evaluations.{name}: it must read {wanted}: {{system: {row.system},"
+                f" seed: {row.seed}, needs: {needs}}}"
+            )
 
 
 def _check_overrides(settings: Settings) -> None:

@@ -184,7 +184,14 @@ class Rows(Section):
     """The axes of the graph."""
 
     variants: tuple[str, ...]
-    systems: tuple[str, ...]
+
+
+class Evaluation(Section):
+    """A system at a seed, and the output below artifacts/PROFILE that its models come from."""
+
+    system: str
+    seed: int
+    needs: str
 
 
 class Comparison(Section):
@@ -216,6 +223,7 @@ class File(Section):
 
     rows: Rows
     seeds: tuple[int, ...]
+    evaluations: dict[str, Evaluation]
     comparisons: tuple[Comparison, ...]
     statistics: Statistics
     variants: dict[str, Variant]
