@@ -100,9 +100,7 @@ def test_metrics_and_plots_are_declared(reproduced: Project) -> None:
     assert "curves.csv" in listed
 
 
-def test_one_edited_key_reruns_one_variant_and_what_follows(
-    tmp_path_factory: Any, reproduced: Project
-) -> None:
+def test_one_edited_key_reruns_one_variant_and_what_follows(reproduced: Project) -> None:
     def gentler(params: dict[str, Any]) -> None:
         params["variants"]["cosearch"]["set"] = {"reward.gamma": 0.4}
 
@@ -116,9 +114,6 @@ def test_one_edited_key_reruns_one_variant_and_what_follows(
     finally:
         reproduced.edit(restored)
     assert running == {"train@cosearch-0"}
-    assert (
-        not {"train@retrieval_only-0", "train@fixed_ranker-0", "fixed_ranker@0", "data"} & running
-    )
 
 
 def test_equal_commits_give_equal_bytes(reproduced: Project, tmp_path: Any) -> None:
