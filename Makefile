@@ -9,7 +9,7 @@ DATA   ?=
 BIN    := $(VENV)/bin
 comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
-SCOPE  := $(if $(filter 1,$(SEEDS)),seed_0,all_seeds)
+SCOPE  := $(if $(filter 1,$(SEEDS)),core_seed_0,core_seeds)
 
 # uv looks where pip was told to look, so a machine with local wheels uses them.
 export UV_FIND_LINKS ?= $(or $(PIP_FIND_LINKS),$(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null))
@@ -48,8 +48,8 @@ mini: setup profiles/mini/dvc.yaml  ## real questions and passages, small real m
 	$(if $(DATA),,$(error name the data folder: make mini DATA=path))
 	HF_HUB_OFFLINE=0 python -m stages.base_models --profile mini
 	COSEARCH_DATA="$(abspath $(DATA))" dvc repro -s -f profiles/mini/dvc.yaml:data
-	COSEARCH_DATA="$(abspath $(DATA))" dvc repro profiles/mini/dvc.yaml:report@seed_0
-	python -m cosearch show --profile mini --scope seed_0
+	COSEARCH_DATA="$(abspath $(DATA))" dvc repro profiles/mini/dvc.yaml:report@core_seed_0
+	python -m cosearch show --profile mini --scope core_seed_0
 
 report: setup  ## print the tables of the last run again
 	python -m cosearch show --profile tiny --scope $(SCOPE)

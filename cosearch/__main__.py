@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cosearch import config
+from cosearch.artifacts import SCOPES, Paths
 
 MARKS = ("<!-- results: begin -->", "<!-- results: end -->")
 
@@ -18,10 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     show = commands.add_parser("show", help="print the tables of a finished run")
     show.add_argument("--profile", required=True)
-    show.add_argument("--scope", required=True, help="seed_0 or all_seeds")
+    show.add_argument("--scope", required=True, choices=SCOPES)
     readme = commands.add_parser("readme", help="put the tables of a finished run into README.md")
     readme.add_argument("--profile", default="tiny")
-    readme.add_argument("--scope", required=True, help="seed_0 or all_seeds")
+    readme.add_argument("--scope", required=True, choices=SCOPES)
     check = commands.add_parser("check", help="check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
     chosen = parser.parse_args(arguments)
@@ -39,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def readme_block(profile: str, scope: str) -> str:
     """The README's results: the written tables as they are."""
-    from cosearch.artifacts import Paths
-
     paths = Paths(profile)
     files = [
         paths.tables(scope) / "main.md",
@@ -61,9 +60,7 @@ def write_readme(profile: str, scope: str, path: Path = Path("README.md")) -> No
 
 
 def _show(profile: str, scope: str) -> None:
-    from cosearch.artifacts import Paths
     from cosearch.evaluation.publish import (
-        SCOPES,
         behaviour_tables,
         gather,
         oracle_gap_table,
@@ -72,7 +69,7 @@ def _show(profile: str, scope: str) -> None:
     )
 
     settings, paths = config.load(profile), Paths(profile)
-    found = gather(settings, paths, SCOPES[scope])
+    found = gather(settings, paths, scope)
     console = Console(width=None if sys.stdout.isatty() else 160)
     tables = [*behaviour_tables(found), oracle_gap_table(found), *result_tables(found)]
     for table in [retriever_table(paths, found.scope), *tables]:

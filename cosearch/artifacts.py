@@ -72,6 +72,17 @@ LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
 """Columns of the fixed ranker's training lists; candidates are named by passage id."""
 
 
+SCOPES: Mapping[str, tuple[str, ...]] = {
+    "core_seed_0": ("core/seed_0",),
+    "core_seeds": ("core",),
+    "all_seed_0": ("core/seed_0", "more/seed_0"),
+    "all_seeds": ("core", "more"),
+}
+"""Scope of a table -> the parts and seeds whose rows it shows; dvc.yaml says the same."""
+SKIPPED = "skipped.json"
+"""Stands in place of an evaluation's results and says why there are none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
     """Paths of one profile, relative to the project's root."""
@@ -121,22 +132,25 @@ class Paths:
         """The Fixed Ranker of a seed."""
         return self.root / "fixed_ranker" / f"seed_{seed}"
 
-    def train(self, variant: str, seed: int) -> Path:
+    def train(self, part: str, seed: int, variant: str) -> Path:
         """A trained variant of a seed."""
-        return self.root / "train" / f"seed_{seed}" / variant
+        return self.root / "train" / part / f"seed_{seed}" / variant
 
-    def gate(self, seed: int) -> Path:
-        """Gate verdicts of a seed."""
-        return self.root / "gate" / f"seed_{seed}"
+    def gate(self, part: str, seed: int, variant: str) -> Path:
+        """Gate verdict of a trained variant."""
+        return self.root / "gate" / part / f"seed_{seed}" / variant
 
-    def evaluations(self, seed: int | None) -> Path:
-        """Evaluated systems of a seed, or of all."""
-        folder = self.root / "evaluate"
-        return folder if seed is None else folder / f"seed_{seed}"
-
-    def evaluate(self, system: str, seed: int) -> Path:
+    def evaluate(self, part: str, seed: int, system: str) -> Path:
         """An evaluated system of a seed."""
-        return self.evaluations(seed) / system
+        return self.root / "evaluate" / part / f"seed_{seed}" / system
+
+    def of_scope(self, kind: str, scope: str) -> list[Path]:
+        """Folders of ``train``, ``gate`` or ``evaluate`` that a scope takes in."""
+        return [self.root / kind / part for part in SCOPES[scope]]
+
+    def needed(self, needs: str) -> Path:
+        """What a row of params.yaml says that it needs."""
+        return self.root / needs
 
     def oracle_gap(self, scope: str) -> Path:
         """Oracle gap analysis of a scope."""

@@ -15,12 +15,14 @@ from pydantic import ValidationError
 from cosearch.presets import Method, Section
 from cosearch.schema import (
     Agent,
+    Evaluation,
     File,
     Models,
     Profile,
     Ranker,
     System,
     Train,
+    Training,
     Variant,
 )
 
@@ -34,7 +36,9 @@ Value = TypeVar("Value")
 BASE = "base"
 """What a system's ``variant`` says when its models were never trained."""
 UNTRAINED = "data/manifest.json"
-"""What an evaluation of untrained models needs: an output that is always there."""
+"""What a row of untrained models needs: an output that is always there."""
+FIXED_RANKER = "fixed_ranker"
+"""What a variant's ``models`` says for the ranker that the stage of that name trained."""
 _METHOD_PARTS = frozenset(Method.model_fields)
 _PROFILE_PARTS = frozenset({"train", "agent", "ranker", "models"})
 
@@ -63,6 +67,16 @@ class Settings:
             own = {key: v for key, v in layer.items() if key.split(".")[0] in _METHOD_PARTS}
             values = _apply(values, own)
         return Method.model_validate(values)
+
+    def training(self, name: str) -> Training:
+        """The training called ``name``: ``VARIANT-SEED``."""
+        self.asked.add(f"trainings.{name}")
+        return _named(self.file.trainings, "trainings", name)
+
+    def evaluation(self, name: str) -> Evaluation:
+        """The evaluation called ``name``: ``SYSTEM-SEED``."""
+        self.asked.add(f"evaluations.{name}")
+        return _named(self.file.evaluations, "evaluations", name)
 
     def variant(self, name: str) -> Variant:
         """The variant called ``name``."""
@@ -100,12 +114,13 @@ def _check_references(settings: Settings, path: Path) -> None:
     """Every name that points somewhere points to something, and every override fits its schema."""
     file = settings.file
     try:
-        for name in file.rows.variants:
-            _named(file.variants, "variants", name)
         for name, system in file.systems.items():
             if system.variant not in {BASE, *file.variants}:
                 raise ConfigError(f"systems.{name}.variant: no variant {system.variant!r}")
+        _check_trainings(file)
         _check_evaluations(file)
+        _check_models(file)
+        _check_grid(file)
         for profile in sorted({settings.profile, *file.profiles}):
             _named(file.presets, "presets", _named(file.profiles, "profiles", profile).preset)
             _check_overrides(Settings(file, profile))
@@ -115,17 +130,54 @@ def _check_references(settings: Settings, path: Path) -> None:
         raise ConfigError(f"{path}: {error}") from None
 
 
+def _check_trainings(file: File) -> None:
+    """A training is called VARIANT-SEED and needs the Fixed Ranker of its seed, or nothing."""
+    for name, row in file.trainings.items():
+        models = _named(file.variants, "variants", row.variant).models
+        fixed = FIXED_RANKER in models.values()
+        needs = f"fixed_ranker/seed_{row.seed}" if fixed else UNTRAINED
+        wanted = f"{row.variant}-{row.seed}"
+        if name != wanted or row.needs != needs:
+            raise ConfigError(
+                f"trainings.{name}: it must read {wanted}: {{variant: {row.variant},"
+                f" seed: {row.seed}, part: {row.part}, needs: {needs}}}"
+            )
+
+
 def _check_evaluations(file: File) -> None:
     """An evaluation is called SYSTEM-SEED and needs exactly what its system's variant leaves."""
     for name, row in file.evaluations.items():
         variant = _named(file.systems, "systems", row.system).variant
-        needs = UNTRAINED if variant == BASE else f"train/seed_{row.seed}/{variant}"
+        needs = UNTRAINED
+        if variant != BASE:
+            source = _named(file.trainings, "trainings", f"{variant}-{row.seed}")
+            needs = f"train/{source.part}/seed_{row.seed}/{variant}"
         wanted = f"{row.system}-{row.seed}"
         if name != wanted or row.needs != needs:
             raise ConfigError(
                 f"evaluations.{name}: it must read {wanted}: {{system: {row.system},"
-                f" seed: {row.seed}, needs: {needs}}}"
+                f" seed: {row.seed}, part: {row.part}, needs: {needs}}}"
             )
+
+
+def _check_models(file: File) -> None:
+    """Every role starts from a name that profiles know."""
+    known = {*Models.model_fields, FIXED_RANKER}
+    rows: dict[str, Mapping[Any, str]] = {
+        **{f"variants.{name}": variant.models for name, variant in file.variants.items()},
+        **{f"systems.{name}": system.models for name, system in file.systems.items()},
+    }
+    for owner, models in rows.items():
+        if unknown := sorted(set(models.values()) - known):
+            raise ConfigError(f"{owner}.models: no {unknown[0]!r}; there are {sorted(known)}")
+
+
+def _check_grid(file: File) -> None:
+    """Positions of the K grid that systems pick exist in every profile."""
+    last = max((row.grid for row in file.systems.values() if row.grid is not None), default=-1)
+    for name, profile in file.profiles.items():
+        if last >= len(profile.evaluate.k_grid):
+            raise ConfigError(f"profiles.{name}.evaluate.k_grid: no position {last}")
 
 
 def _check_overrides(settings: Settings) -> None:

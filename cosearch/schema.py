@@ -42,11 +42,19 @@ class Data(Section):
 
 
 class Models(Section):
-    """Model folders."""
+    """Model folders by name; variants say which role starts from which. None: the profile has
+    none of the kind, and rows that ask for it are refused."""
 
     encoder: str
     agent: str
+    agent_small: str | None
+    agent_tags: str | None
+    agent_tags_small: str | None
+    shared: str | None
     ranker: str
+    ranker_small: str | None
+    cross_encoder: str | None
+    simulator: str | None
 
 
 class Encoder(Section):
@@ -142,6 +150,7 @@ class Evaluate(Section):
     questions_per_set: Positive | None
     shard_questions: Positive
     recall_cutoffs: tuple[Positive, ...]
+    k_grid: tuple[Positive, ...]
 
 
 class Profile(Section):
@@ -161,29 +170,42 @@ class Profile(Section):
     evaluate: Evaluate
 
 
-class Variant(Section):
-    """Something that is trained."""
+MethodName = Literal["react", "direct", "cot", "rag", "search_o1", "search_r1", "zerosearch"]
+RankerKind = Literal["retriever_order", "generative", "cross_encoder", "oracle", "simulated"]
+Part = Literal["core", "more"]
 
-    ranker: Literal["retriever_order", "generative", "oracle"]
-    ranker_from: Literal["base", "fixed_ranker"]
+
+class Variant(Section):
+    """Something that is trained. ``models``: role -> a name in the profile's ``models``, or
+    ``fixed_ranker`` for what that stage trained."""
+
+    method: MethodName
+    ranker: RankerKind
+    models: dict[Literal["agent", "ranker", "simulator"], str]
+    shared: bool
     train: tuple[Literal["agent", "ranker"], ...]
     set: dict[str, Any]
 
 
 class System(Section):
-    """A row that is evaluated."""
+    """A row that is evaluated. ``models`` is for untrained ones; ``grid`` picks a K of Table 4."""
 
     label: str
     variant: str
-    method: Literal["react", "direct", "rag"]
-    ranker: Literal["retriever_order", "generative", "oracle"]
+    method: MethodName
+    ranker: RankerKind
+    models: dict[Literal["agent", "ranker"], str]
+    grid: Annotated[int, Field(ge=0)] | None
     set: dict[str, Any]
 
 
-class Rows(Section):
-    """The axes of the graph."""
+class Training(Section):
+    """A variant at a seed, and the output below artifacts/PROFILE that it starts from."""
 
-    variants: tuple[str, ...]
+    variant: str
+    seed: int
+    part: Part
+    needs: str
 
 
 class Evaluation(Section):
@@ -191,6 +213,7 @@ class Evaluation(Section):
 
     system: str
     seed: int
+    part: Part
     needs: str
 
 
@@ -221,9 +244,9 @@ class Runtime(Section):
 class File(Section):
     """params.yaml as a whole."""
 
-    rows: Rows
-    seeds: tuple[int, ...]
+    trainings: dict[str, Training]
     evaluations: dict[str, Evaluation]
+    seeds: tuple[int, ...]
     comparisons: tuple[Comparison, ...]
     statistics: Statistics
     variants: dict[str, Variant]

@@ -17,8 +17,7 @@ from cosearch.artifacts import Paths, write_json
 from cosearch.progress import Progress
 
 AXES: dict[str, Callable[[str], Any]] = {
-    "variant": str,
-    "system": str,
+    "row": str,
     "seed": int,
     "scope": str,
 }

@@ -5,14 +5,14 @@ from cosearch.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:
-    """Write artifacts/PROFILE/evaluate/seed_SEED/SYSTEM."""
-    name, seed = stage.axes["system"], stage.axes["seed"]
-    evaluate_system(stage, name, seed, stage.paths.evaluate(name, seed))
+    """Write artifacts/PROFILE/evaluate/PART/seed_SEED/SYSTEM."""
+    row = stage.settings.evaluation(stage.axes["row"])
+    evaluate_system(stage, row, stage.paths.evaluate(row.part, row.seed, row.system))
 
 
 def main() -> None:
     """Run the stage from the command line."""
-    run_stage("evaluate", __doc__, page, "system", "seed")
+    run_stage("evaluate", __doc__, page, "row")
 
 
 if __name__ == "__main__":

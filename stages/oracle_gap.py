@@ -1,13 +1,13 @@
 """Oracle gap analysis (Table 1): what perfect ranking would add to the agent as it is."""
 
-from cosearch.evaluation.publish import SCOPES, gather, oracle_gap_table, write_tables
+from cosearch.evaluation.publish import gather, oracle_gap_table, write_tables
 from cosearch.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/oracle_gap/SCOPE."""
     scope = stage.axes["scope"]
-    found = gather(stage.settings, stage.paths, SCOPES[scope])
+    found = gather(stage.settings, stage.paths, scope)
     write_tables([oracle_gap_table(found)], stage.paths.oracle_gap(scope))
 
 

@@ -1,14 +1,14 @@
 """The report of a scope: one HTML page that opens offline, and the same as Markdown."""
 
-from cosearch.evaluation.publish import SCOPES, gather, write_report
+from cosearch.evaluation.publish import gather, write_report
 from cosearch.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/report/SCOPE."""
     scope = stage.axes["scope"]
-    found = gather(stage.settings, stage.paths, SCOPES[scope])
-    write_report(stage.settings, stage.paths, found, SCOPES[scope], stage.paths.report(scope))
+    found = gather(stage.settings, stage.paths, scope)
+    write_report(stage.settings, stage.paths, found, scope, stage.paths.report(scope))
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """Tables, summary metrics and learning curves of a scope."""
 
 from cosearch.evaluation.publish import (
-    SCOPES,
     behaviour_tables,
     gather,
     read_curves,
@@ -16,11 +15,11 @@ from cosearch.stage import Stage, run_stage
 def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/tables/SCOPE and artifacts/PROFILE/summary/SCOPE."""
     scope = stage.axes["scope"]
-    found = gather(stage.settings, stage.paths, SCOPES[scope])
+    found = gather(stage.settings, stage.paths, scope)
     write_tables([*result_tables(found), *behaviour_tables(found)], stage.paths.tables(scope))
     summary = stage.paths.summary(scope)
     write_summary(found, summary)
-    write_curves(read_curves(stage.paths, SCOPES[scope]), summary)
+    write_curves(read_curves(stage.paths, scope), summary)
 
 
 def main() -> None:

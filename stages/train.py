@@ -5,14 +5,15 @@ from cosearch.train.joint import train_variant
 
 
 def page(stage: Stage) -> None:
-    """Write artifacts/PROFILE/train/seed_SEED/VARIANT."""
-    name, seed = stage.axes["variant"], stage.axes["seed"]
-    train_variant(stage, stage.settings.variant(name), seed, stage.paths.train(name, seed))
+    """Write artifacts/PROFILE/train/PART/seed_SEED/VARIANT."""
+    row = stage.settings.training(stage.axes["row"])
+    variant = stage.settings.variant(row.variant)
+    train_variant(stage, variant, row, stage.paths.train(row.part, row.seed, row.variant))
 
 
 def main() -> None:
     """Run the stage from the command line."""
-    run_stage("train", __doc__, page, "variant", "seed")
+    run_stage("train", __doc__, page, "row")
 
 
 if __name__ == "__main__":

@@ -71,23 +71,22 @@ def refusals(found: GateMeasures, rules: schema.Gate) -> list[str]:
     return [reason for passed, reason in checks if not passed]
 
 
-def write_gate(stage: Stage, seed: int, target: Path) -> None:
-    """Check the base ranker and every variant's ranker of ``seed``; write gate.json."""
-    parts, rules = Parts.of(stage.settings, {}), stage.settings.section(schema.Gate)
+def write_gate(stage: Stage, row: schema.Training, target: Path) -> None:
+    """Check the ranker of a trained variant and write gate.json; a variant whose ranker is no
+    model has nothing to check."""
+    variant = stage.settings.variant(row.variant)
+    parts, rules = Parts.of(stage.settings, variant.set), stage.settings.section(schema.Gate)
+    trained = read_trained(stage.paths.train(row.part, row.seed, row.variant))
     _, retriever = open_corpus(stage.settings, stage.paths)
-    questions = read_questions(stage.paths, "dev")
-    retrieved = retrieve_lists(questions, retriever, parts.method.rollout.top_n)
-    lists = answerable(retrieved, parts.credit().relevance)[: rules.lists]
-    verdicts: dict[str, Any] = {}
-    for name, (folder, trained) in _rankers(stage, parts, seed).items():
-        found = measure_ranker(lists, folder, parts, seed)
-        verdicts[name] = {
-            "measures": asdict(found),
-            "refused": refusals(found, rules),
-            "trained": trained,
-        }
-        stage.progress.say(f"gate: {name}: {verdicts[name]['refused'] or 'passes'}")
-    write_json(target / "gate.json", verdicts)
+    verdict: dict[str, Any] = {"measures": None, "refused": [], "trained": trained.rounds > 0}
+    if "ranker" in trained.models:
+        questions = read_questions(stage.paths, "dev")
+        retrieved = retrieve_lists(questions, retriever, parts.method.rollout.top_n)
+        lists = answerable(retrieved, parts.credit().relevance)[: rules.lists]
+        found = measure_ranker(lists, trained.models["ranker"], parts, row.seed)
+        verdict |= {"measures": asdict(found), "refused": refusals(found, rules)}
+    stage.progress.say(f"{stage.title}: {verdict['refused'] or 'passes'}")
+    write_json(target / "gate.json", verdict)
 
 
 def measure_ranker(
@@ -122,16 +121,6 @@ def measure_ranker(
         ),
         well_formed=_mean([t.calls[0].well_formed for t in drawn]),
     )
-
-
-def _rankers(stage: Stage, parts: Parts, seed: int) -> dict[str, tuple[str, bool]]:
-    """Folder, and whether it is a product of training, of the base ranker and every variant's."""
-    found = {"base": (parts.models.ranker, False)}
-    for path in sorted(stage.paths.train("*", seed).parent.glob("*/trained.json")):
-        trained = read_trained(path.parent)
-        if "ranker" in trained.models:
-            found[path.parent.name] = (trained.models["ranker"], trained.rounds > 0)
-    return found
 
 
 def _rank(

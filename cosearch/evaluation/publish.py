@@ -1,6 +1,6 @@
 """From evaluated systems to files: the tables of a scope, its learning curves, its report.
 
-A scope is one seed (``seed_0``) or all of them (``all_seeds``).
+A scope is a part of the rows at one seed or at all that they have (``artifacts.SCOPES``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ from cosearch.evaluation.report import Picture, Verdict, render
 from cosearch.evaluation.results import Result, Scope, by_system, read_results
 from cosearch.evaluation.tables import comparison_table, main_table, oracle_table
 
-SCOPES: Mapping[str, int | None] = {"seed_0": 0, "all_seeds": None}
-"""Scope -> its seed, or None for all of them."""
+MODELLESS = ("retriever_order", "oracle")
+"""Ranker kinds that no gate can refuse."""
 
 PANELS = (
     Panel("dev_f1", "development F1"),
@@ -44,19 +44,17 @@ class Evidence:
     withheld: Mapping[str, str]
     statistics: compare.Statistics
     comparisons: Sequence[compare.Comparison]
-    gates: Mapping[str, Mapping[str, Any]]
+    gates: Mapping[tuple[str, int], Mapping[str, Any]]
+    """(variant, seed) -> verdict."""
 
 
-def gather(settings: Settings, paths: Paths, seed: int | None) -> Evidence:
-    """Results of a seed (None: of all), with the rows that the gate withholds."""
+def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
+    """Results of a scope, with the rows that the gate withholds."""
     data, method = settings.section(schema.Data), settings.method()
     settings.asked.update(("systems", "comparisons", "statistics"))
     file = settings.file
-    results = read_results(paths.evaluations(seed))
-    gates = {
-        path.parent.name: read_json(path)
-        for path in sorted(paths.gate(0).parent.glob(f"{seed_glob(seed)}/gate.json"))
-    }
+    results = read_results(paths.of_scope("evaluate", scope_name))
+    gates = read_gates(paths, scope_name)
     scope = Scope(
         profile=settings.profile,
         rule=method.reward.yes_no_rule,
@@ -74,23 +72,34 @@ def gather(settings: Settings, paths: Paths, seed: int | None) -> Evidence:
     )
 
 
-def seed_glob(seed: int | None) -> str:
-    """Folders of a seed, or of all."""
-    return "seed_*" if seed is None else f"seed_{seed}"
+def read_gates(paths: Paths, scope_name: str) -> dict[tuple[str, int], Mapping[str, Any]]:
+    """Verdict of every gate in a scope by (variant, seed)."""
+    files = [
+        path
+        for folder in paths.of_scope("gate", scope_name)
+        for path in sorted(folder.rglob("gate.json"))
+    ]
+    return {row_of(path.parent): read_json(path) for path in files}
+
+
+def row_of(folder: Path) -> tuple[str, int]:
+    """Name and seed of a row's folder, ``.../seed_SEED/NAME``."""
+    return folder.name, int(folder.parent.name.removeprefix("seed_"))
 
 
 def withheld_rows(
-    systems: Mapping[str, schema.System], gates: Mapping[str, Mapping[str, Any]]
+    systems: Mapping[str, schema.System], gates: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> dict[str, str]:
     """System -> reason, for rows whose trained ranker some gate refused."""
+    refused = {
+        variant: f"its ranker failed the gate (seed {seed})"
+        for (variant, seed), verdict in gates.items()
+        if verdict["trained"] and verdict["refused"]
+    }
     return {
-        name: f"its ranker failed the gate ({seed})"
-        for seed, verdicts in gates.items()
+        name: refused[system.variant]
         for name, system in systems.items()
-        if system.ranker == "generative"
-        and system.variant in verdicts
-        and verdicts[system.variant]["trained"]
-        and verdicts[system.variant]["refused"]
+        if system.variant in refused and system.ranker not in MODELLESS
     }
 
 
@@ -163,13 +172,14 @@ def write_summary(found: Evidence, target: Path) -> None:
     write_json(target / "metrics.json", values)
 
 
-def read_curves(paths: Paths, seed: int | None) -> dict[str, list[pl.DataFrame]]:
+def read_curves(paths: Paths, scope_name: str) -> dict[str, list[pl.DataFrame]]:
     """Per-round metrics of every variant and seed."""
     runs: dict[str, list[pl.DataFrame]] = {}
-    for path in sorted(paths.train("*", 0).parent.parent.glob(f"{seed_glob(seed)}/*/metrics.csv")):
-        frame = pl.read_csv(path, infer_schema_length=None)
-        if frame.height > 1:
-            runs.setdefault(path.parent.name, []).append(frame)
+    for folder in paths.of_scope("train", scope_name):
+        for path in sorted(folder.rglob("metrics.csv")):
+            frame = pl.read_csv(path, infer_schema_length=None)
+            if frame.height > 1:
+                runs.setdefault(path.parent.name, []).append(frame)
     return runs
 
 
@@ -195,11 +205,11 @@ def write_curves(runs: Mapping[str, Sequence[pl.DataFrame]], target: Path) -> No
 
 
 def write_report(
-    settings: Settings, paths: Paths, found: Evidence, seed: int | None, target: Path
+    settings: Settings, paths: Paths, found: Evidence, scope_name: str, target: Path
 ) -> None:
     """report.html (self-contained), report.md and the curves as pictures."""
     pictures = []
-    if runs := read_curves(paths, seed):
+    if runs := read_curves(paths, scope_name):
         held = [p for p in PANELS if any(p.column in f.columns for fs in runs.values() for f in fs)]
         figure = learning_curves(runs, held, note=found.scope.note())
         pictures.append(Picture("curves", "Learning curves", svg(figure)))
@@ -230,19 +240,20 @@ def evaluation_seconds(paths: Paths, results: Sequence[Result]) -> dict[str, flo
     return seconds or None
 
 
-def gate_verdicts(gates: Mapping[str, Mapping[str, Any]]) -> Iterator[Verdict]:
+def gate_verdicts(gates: Mapping[tuple[str, int], Mapping[str, Any]]) -> Iterator[Verdict]:
     """One line per ranker and seed."""
-    for seed, verdicts in gates.items():
-        for name, verdict in verdicts.items():
-            measures = verdict["measures"]
-            evidence = (
-                f"id accuracy {measures['id_accuracy']:.3f} (chance {measures['chance']:.3f}),"
-                f" Hit@1 {measures['hit_1']:.3f} (retriever {measures['retriever_hit_1']:.3f}),"
-                f" groups without spread {measures['constant_share']:.3f},"
-                f" identity {measures['identity_share']:.3f}"
-            )
-            refused = verdict["refused"]
-            yield Verdict(f"{name} ({seed})", "reads content", not refused, evidence)
+    for (variant, seed), verdict in gates.items():
+        measures = verdict["measures"]
+        if measures is None:
+            continue
+        evidence = (
+            f"id accuracy {measures['id_accuracy']:.3f} (chance {measures['chance']:.3f}),"
+            f" Hit@1 {measures['hit_1']:.3f} (retriever {measures['retriever_hit_1']:.3f}),"
+            f" groups without spread {measures['constant_share']:.3f},"
+            f" identity {measures['identity_share']:.3f}"
+        )
+        passed = not verdict["refused"]
+        yield Verdict(f"{variant} (seed {seed})", "reads content", passed, evidence)
 
 
 def manifest_rows(paths: Paths) -> Iterator[dict[str, str | int]]:

@@ -140,11 +140,14 @@ def row_status(
     return None if system in systems else "not run"
 
 
-def read_results(folder: Path) -> list[Result]:
-    """Results of every system below ``folder`` (one seed's folder, or all seeds')."""
-    found = sorted(path.parent for path in folder.rglob("predictions.parquet"))
+def read_results(folders: Iterable[Path]) -> list[Result]:
+    """Results of every system below ``folders``."""
+    looked = list(folders)
+    found = [
+        path.parent for folder in looked for path in sorted(folder.rglob("predictions.parquet"))
+    ]
     if not found:
-        raise ValueError(f"{folder}: no evaluated system; run `dvc repro`")
+        raise ValueError(f"{' '.join(map(str, looked))}: no evaluated system; run `dvc repro`")
     return [_read_result(path) for path in found]
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from cosearch import schema
-from cosearch.artifacts import hash_file, write_frame, write_json
+from cosearch.artifacts import SKIPPED, hash_file, write_frame, write_json
+from cosearch.config import BASE
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions
@@ -19,15 +20,16 @@ from cosearch.train.policy import Policy
 from cosearch.train.wiring import Parts, engines_of, open_policy, player
 
 
-def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
-    """Write predictions, calls and metrics of system ``name`` under ``target``; a system that the
+def evaluate_system(stage: Stage, row: schema.Evaluation, target: Path) -> None:
+    """Write predictions, calls and metrics of a row's system under ``target``; a system that the
     profile does not name is skipped and shows as not run."""
-    system, block = stage.settings.system(name), stage.settings.section(schema.Evaluate)
-    if block.systems is not None and name not in block.systems:
-        write_json(target / "skipped.json", {"reason": "evaluate.systems does not name it"})
+    system, block = stage.settings.system(row.system), stage.settings.section(schema.Evaluate)
+    if block.systems is not None and row.system not in block.systems:
+        write_json(target / SKIPPED, {"status": "not run"})
         return
-    folders, overrides = trained_models(stage, system, seed)
-    parts = Parts.of(stage.settings, overrides | system.set)
+    base = Parts.of(stage.settings, {})
+    folders, overrides = trained_models(base, system, stage.paths.needed(row.needs))
+    parts = Parts.of(stage.settings, overrides | system.set | grid_overrides(base, system, block))
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     policies = open_policies(parts, system, folders)
     questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
@@ -35,7 +37,7 @@ def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
     ranker = policies.get("ranker")
     stages = parts.stages(system.ranker, ranker.codec if ranker else None, greedy)
     rules = parts.agent_rules(policies["agent"].codec, greedy)
-    play = player(system.method, rules, stages, derive(seed, "evaluate"))
+    play = player(system.method, rules, stages, derive(row.seed, "evaluate"))
     trajectories: list[Trajectory] = []
     for shard in collect(
         play,
@@ -50,20 +52,30 @@ def evaluate_system(stage: Stage, name: str, seed: int, target: Path) -> None:
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),
         "top_k": parts.method.rollout.top_k,
-        "yes_no_rule": parts.method.reward.yes_no_rule,
+        "yes_no_rule": base.method.reward.yes_no_rule,
     }
-    write_result(trajectories, parts, stage, name, seed, key, target)
+    write_result(trajectories, base, stage, row, key, target)
 
 
 def trained_models(
-    stage: Stage, system: schema.System, seed: int
+    base: Parts, system: schema.System, needed: Path
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """Model folders of a system's variant and the overrides it was trained under."""
-    if system.variant != "base":
-        trained = read_trained(stage.paths.train(system.variant, seed))
+    """Model folders of a system's roles and the overrides that they were trained under."""
+    if system.variant != BASE:
+        trained = read_trained(needed)
         return trained.models, trained.overrides
-    models = stage.settings.section(schema.Models)
-    return {"agent": models.agent, "ranker": models.ranker}, {}
+    return {role: base.model(name) for role, name in system.models.items()}, {}
+
+
+def grid_overrides(
+    base: Parts, system: schema.System, block: schema.Evaluate
+) -> dict[str, int | list[int]]:
+    """The K that a row of Table 4 asks for; cutoffs above it cannot be."""
+    if system.grid is None:
+        return {}
+    top_k = block.k_grid[system.grid]
+    cutoffs = [k for k in base.method.reward.hit_cutoffs if k <= top_k]
+    return {"rollout.top_k": top_k, "reward.hit_cutoffs": cutoffs}
 
 
 def open_policies(
@@ -91,26 +103,28 @@ def pick_questions(questions: Sequence[Question], per_set: int | None) -> list[Q
 
 def write_result(
     trajectories: Sequence[Trajectory],
-    parts: Parts,
+    base: Parts,
     stage: Stage,
-    name: str,
-    seed: int,
+    row: schema.Evaluation,
     key: Mapping[str, str | int],
     target: Path,
 ) -> None:
-    """Predictions, calls and metrics.json (with the key that tables compare) of one system."""
-    credit = parts.credit()
+    """Predictions, calls and metrics.json (with the key that tables compare) of one system.
+
+    Every row is measured by the rules of ``base``, whatever rules it was trained under.
+    """
+    credit = base.credit()
     predictions = predictions_frame(
         trajectories,
-        system=name,
-        seed=seed,
+        system=row.system,
+        seed=row.seed,
         kinds=read_kinds(stage.paths),
         reward_rules=credit.reward,
     )
     calls = calls_frame(
         trajectories,
-        system=name,
-        seed=seed,
+        system=row.system,
+        seed=row.seed,
         relevance=credit.relevance,
         reward_rules=credit.reward,
     )

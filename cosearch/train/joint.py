@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from cosearch.artifacts import read_json, write_json
+from cosearch.config import FIXED_RANKER
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.schema import Variant
+from cosearch.schema import Training, Variant
 from cosearch.stage import Stage
 from cosearch.train.collect import Play, collect
 from cosearch.train.loop import LoopRules, train
@@ -50,7 +51,7 @@ class Setup:
             self.variant.ranker, ranker.codec if ranker else None, temperature
         )
         rules = self.parts.agent_rules(policies["agent"].codec, agent)
-        return player("react", rules, stages, seed)
+        return player(self.variant.method, rules, stages, seed)
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -72,10 +73,10 @@ class Setup:
         )
 
 
-def train_variant(stage: Stage, variant: Variant, seed: int, target: Path) -> None:
+def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -> None:
     """Train ``variant`` and publish models, rollouts and metrics under ``target``."""
-    parts = Parts.of(stage.settings, variant.set)
-    folders = role_folders(stage, parts, variant, seed)
+    parts, seed = Parts.of(stage.settings, variant.set), row.seed
+    folders = role_folders(parts, variant, stage.paths.needed(row.needs))
     who = identity(
         parts, stage.paths, sorted(folders.values()), variant=variant.model_dump(), seed=seed
     )
@@ -105,16 +106,12 @@ def learners(parts: Parts, variant: Variant) -> tuple[str, ...]:
     return variant.train if parts.train.rounds else ()
 
 
-def role_folders(stage: Stage, parts: Parts, variant: Variant, seed: int) -> dict[str, str]:
-    """Model folders that the roles start from; only a generative ranker has one."""
-    folders = {"agent": parts.models.agent}
-    sources = {
-        "base": parts.models.ranker,
-        "fixed_ranker": read_fixed_ranker(stage.paths.fixed_ranker(seed)),
+def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]:
+    """Model folder that each role starts from; ``needed`` holds the Fixed Ranker's record."""
+    return {
+        role: read_fixed_ranker(needed) if name == FIXED_RANKER else parts.model(name)
+        for role, name in variant.models.items()
     }
-    if variant.ranker == "generative":
-        folders["ranker"] = sources[variant.ranker_from]
-    return folders
 
 
 def open_setup(

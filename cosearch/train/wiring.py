@@ -47,6 +47,13 @@ class Parts:
             settings.section(schema.Models, overrides),
         )
 
+    def model(self, name: str) -> str:
+        """Folder of the model called ``name``. Raises ValueError where the profile has none."""
+        folder: str | None = getattr(self.models, name)
+        if folder is None:
+            raise ValueError(f"models.{name} is null: this profile has no model for this row")
+        return folder
+
     def credit(self) -> CreditRules:
         """Rules between a rollout and the trainer."""
         method = self.method

@@ -98,6 +98,9 @@ def shrink(params: dict[str, Any]) -> None:
     tiny["gate"] |= {"max_constant_share": 1.0, "max_identity_share": 1.0}
     params["statistics"]["draws"] = 200
     params["seeds"] = [0]
-    params["evaluations"] = {
-        name: row for name, row in params["evaluations"].items() if row["seed"] == 0
-    }
+    for rows in ("trainings", "evaluations"):
+        params[rows] = {
+            name: row
+            for name, row in params[rows].items()
+            if row["seed"] == 0 and row["part"] == "core"
+        }

@@ -78,6 +78,7 @@ def test_parameters_read_are_the_ones_declared(reproduced: Project) -> None:
         name, _, instance = record["stage"].partition("@")
         declared = {
             text.replace("${profile}", "tiny")
+            .replace("${key}", instance)
             .replace("${item.variant}", instance.rsplit("-", 1)[0])
             .replace("${item.system}", instance.rsplit("-", 1)[0])
             for text in STAGES[name]["params"]

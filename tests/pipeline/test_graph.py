@@ -13,7 +13,7 @@ VARIANTS = ("retrieval_only", "fixed_ranker", "cosearch")
 
 
 def test_nothing_is_left_to_do_after_a_reproduction(reproduced: Project) -> None:
-    again = reproduced.command("dvc", "repro", "report@seed_0")
+    again = reproduced.command("dvc", "repro", "report@core_seed_0")
     assert "Running stage" not in again.stdout
     assert "Data and pipelines are up to date" in again.stdout + again.stderr
 
@@ -22,7 +22,7 @@ def test_nothing_is_left_to_do_after_a_reproduction(reproduced: Project) -> None
 def test_every_round_leaves_rows_of_the_documented_schema(
     reproduced: Project, variant: str
 ) -> None:
-    folder = reproduced.folder / "artifacts/tiny/train/seed_0" / variant
+    folder = reproduced.folder / "artifacts/tiny/train/core/seed_0" / variant
     files = sorted(folder.glob("rollouts/*.parquet"))
     assert [path.name for path in files] == ["round_001.parquet", "round_002.parquet"]
     for path in files:
@@ -46,7 +46,7 @@ def test_every_round_leaves_rows_of_the_documented_schema(
 
 
 def test_the_sampler_agrees_with_the_trainer(reproduced: Project) -> None:
-    for path in (reproduced.folder / "artifacts/tiny/train").glob("*/*/rollouts/*.parquet"):
+    for path in (reproduced.folder / "artifacts/tiny/train").glob("*/*/*/rollouts/*.parquet"):
         frame = pl.read_parquet(path).drop_nulls("trainer_logprobs")
         for row in frame.iter_rows(named=True):
             assert row["trainer_logprobs"] == pytest.approx(row["logprobs"], abs=1e-3)
@@ -56,7 +56,7 @@ def test_a_frozen_ranker_decodes_greedily_and_a_learning_one_does_not(reproduced
     temperatures = {}
     for variant in VARIANTS[1:]:
         path = (
-            reproduced.folder / f"artifacts/tiny/train/seed_0/{variant}/rollouts/round_001.parquet"
+            reproduced.folder / f"artifacts/tiny/train/core/seed_0/{variant}/rollouts/round_001.parquet"
         )
         calls = pl.read_parquet(path).filter(kind="call")
         used = calls["sampling"].struct.field("temperature").unique().to_list()
@@ -65,7 +65,7 @@ def test_a_frozen_ranker_decodes_greedily_and_a_learning_one_does_not(reproduced
 
 
 def test_weights_move_only_where_a_role_learns(reproduced: Project) -> None:
-    folder = reproduced.folder / "artifacts/tiny/train/seed_0"
+    folder = reproduced.folder / "artifacts/tiny/train/core/seed_0"
     models = {
         variant: json.loads((folder / variant / "trained.json").read_text())["models"]
         for variant in VARIANTS
@@ -79,11 +79,11 @@ def test_weights_move_only_where_a_role_learns(reproduced: Project) -> None:
 
 
 def test_every_table_is_written_in_three_formats(reproduced: Project) -> None:
-    names = {path.rsplit("/", 1)[-1] for path in reproduced.bytes_of("tables/seed_0/*")}
+    names = {path.rsplit("/", 1)[-1] for path in reproduced.bytes_of("tables/core_seed_0/*")}
     assert {"main.md", "main.csv", "main.tex", "comparisons.md", "searches.csv"} <= names
-    assert "not run" in (reproduced.folder / "artifacts/tiny/tables/seed_0/main.md").read_text()
-    assert reproduced.bytes_of("oracle_gap/seed_0/*")
-    page = (reproduced.folder / "artifacts/tiny/report/seed_0/report.html").read_text("utf-8")
+    assert "not run" in (reproduced.folder / "artifacts/tiny/tables/core_seed_0/main.md").read_text()
+    assert reproduced.bytes_of("oracle_gap/core_seed_0/*")
+    page = (reproduced.folder / "artifacts/tiny/report/core_seed_0/report.html").read_text("utf-8")
     assert "not comparable with the paper" in page
 
 
@@ -95,7 +95,7 @@ def test_no_artifact_holds_a_path_of_the_machine(reproduced: Project) -> None:
 def test_metrics_and_plots_are_declared(reproduced: Project) -> None:
     shown = json.loads(reproduced.command("dvc", "metrics", "show", "--json").stdout)
     files = next(iter(shown.values()))["data"]
-    assert "artifacts/tiny/summary/seed_0/metrics.json" in files
+    assert "artifacts/tiny/summary/core_seed_0/metrics.json" in files
     listed = reproduced.command("dvc", "plots", "show", "--json", check=False).stdout
     assert "curves.csv" in listed
 
@@ -109,7 +109,7 @@ def test_one_edited_key_reruns_one_variant_and_what_follows(reproduced: Project)
 
     reproduced.edit(gentler)
     try:
-        plan = reproduced.command("dvc", "repro", "--dry", "report@seed_0").stdout
+        plan = reproduced.command("dvc", "repro", "--dry", "report@core_seed_0").stdout
         running = {line.split("'")[1] for line in plan.splitlines() if line.startswith("Running")}
     finally:
         reproduced.edit(restored)
@@ -120,8 +120,8 @@ def test_equal_commits_give_equal_bytes(reproduced: Project, tmp_path: Any) -> N
     twin = Project.make(tmp_path)
     twin.command("dvc", "repro", "train@cosearch-0", "evaluate@rag-0")
     patterns = (
-        "data/**/*", "index/*", "encoded/*", "fixed_ranker/**/*", "train/seed_0/cosearch/**/*",
-        "evaluate/seed_0/rag/*",
+        "data/**/*", "index/*", "encoded/*", "fixed_ranker/**/*", "train/core/seed_0/cosearch/**/*",
+        "evaluate/core/seed_0/rag/*",
     )  # fmt: skip
     left, right = twin.bytes_of(*patterns), reproduced.bytes_of(*patterns)
     assert left.keys() == right.keys()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.pipeline.project import Project
 
-TRAINED = ("train/seed_0/cosearch/**/*",)
+TRAINED = ("train/core/seed_0/cosearch/**/*",)
 COMMAND = ("train", "--variant", "cosearch", "--seed", "0")
 
 KILLER = """
@@ -35,7 +35,7 @@ def copy(reproduced: Project, tmp_path: Path) -> Project:
     """The reproduced project without its trained variant."""
     subprocess.run(["cp", "-r", f"{reproduced.folder}/.", str(tmp_path)], check=True)
     subprocess.run(
-        ["rm", "-rf", str(tmp_path / "artifacts/tiny/train/seed_0/cosearch")], check=True
+        ["rm", "-rf", str(tmp_path / "artifacts/tiny/train/core/seed_0/cosearch")], check=True
     )
     return Project(tmp_path)
 
