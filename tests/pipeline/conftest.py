@@ -7,7 +7,7 @@ from tests.pipeline.project import Project
 
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project whose ``report@core_seed_0`` was reproduced by DVC. Tests leave it as they found it."""
+    """A project whose core rows were reproduced by DVC. Tests leave it as they found it."""
     project = Project.make(tmp_path_factory.mktemp("reproduced"))
     project.command("dvc", "repro", "report@core_seed_0")
     return project

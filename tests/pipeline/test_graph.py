@@ -55,9 +55,8 @@ def test_the_sampler_agrees_with_the_trainer(reproduced: Project) -> None:
 def test_a_frozen_ranker_decodes_greedily_and_a_learning_one_does_not(reproduced: Project) -> None:
     temperatures = {}
     for variant in VARIANTS[1:]:
-        path = (
-            reproduced.folder / f"artifacts/tiny/train/core/seed_0/{variant}/rollouts/round_001.parquet"
-        )
+        folder = reproduced.folder / "artifacts/tiny/train/core/seed_0" / variant
+        path = folder / "rollouts/round_001.parquet"
         calls = pl.read_parquet(path).filter(kind="call")
         used = calls["sampling"].struct.field("temperature").unique().to_list()
         temperatures[variant] = used
@@ -81,9 +80,10 @@ def test_weights_move_only_where_a_role_learns(reproduced: Project) -> None:
 def test_every_table_is_written_in_three_formats(reproduced: Project) -> None:
     names = {path.rsplit("/", 1)[-1] for path in reproduced.bytes_of("tables/core_seed_0/*")}
     assert {"main.md", "main.csv", "main.tex", "comparisons.md", "searches.csv"} <= names
-    assert "not run" in (reproduced.folder / "artifacts/tiny/tables/core_seed_0/main.md").read_text()
+    folder = reproduced.folder / "artifacts/tiny"
+    assert "not run" in (folder / "tables/core_seed_0/main.md").read_text()
     assert reproduced.bytes_of("oracle_gap/core_seed_0/*")
-    page = (reproduced.folder / "artifacts/tiny/report/core_seed_0/report.html").read_text("utf-8")
+    page = (folder / "report/core_seed_0/report.html").read_text("utf-8")
     assert "not comparable with the paper" in page
 
 
