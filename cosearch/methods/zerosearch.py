@@ -6,6 +6,7 @@ is evaluated with the real retriever.
 """
 
 import hashlib
+import math
 import random
 import re
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ def noise_share(step: int, total: int, start: float, end: float, base: float) ->
     to ``end`` at step ``total`` and after, along an exponential of ``base`` (not 1)."""
     if step >= total:
         return end
-    return start + (base ** (step / total) - 1) / (base - 1) * (end - start)
+    return start + (math.pow(base, step / total) - 1) / (base - 1) * (end - start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +89,21 @@ def read_documents(text: str, *, at_most: int) -> list[Passage]:
     for mark in _MARK.finditer(text):
         if len(cuts) <= at_most and int(mark[1]) == len(cuts) + 1:
             cuts.append(mark.span())
+    if not cuts:
+        return [_passage("", text.strip())] if text.strip() else []
     ends = [start for start, _ in cuts[1:]] + [len(text)]
-    pieces = [text[cut[1] : end] for cut, end in zip(cuts, ends, strict=True)] if cuts else [text]
-    passages = [_passage(piece.strip()) for piece in pieces[:at_most] if piece.strip()]
+    pieces = [text[cut[1] : end].strip() for cut, end in zip(cuts, ends, strict=True)]
+    passages = [_passage(*_parted(piece)) for piece in pieces[:at_most] if piece]
     return list({passage.id: passage for passage in passages}.values())
 
 
-def _passage(piece: str) -> Passage:
+def _parted(piece: str) -> tuple[str, str]:
+    """Title and text; a piece that is not of that form is text."""
+    title, _, body = piece.partition(":")
+    return (title.strip(), body.strip()) if body.strip() else ("", piece)
+
+
+def _passage(title: str, text: str) -> Passage:
     """A passage whose id is its text's, so that equal texts are one passage."""
-    title, colon, body = piece.partition(":")
-    name = hashlib.sha256(ascii(piece).encode()).hexdigest()[:16]
-    if not colon or not body.strip():
-        return Passage(f"simulated/{name}", "", piece)
-    return Passage(f"simulated/{name}", title.strip(), body.strip())
+    name = hashlib.sha256(ascii((title, text)).encode()).hexdigest()[:16]
+    return Passage(f"simulated/{name}", title, text)
