@@ -103,7 +103,8 @@ def test_agent_rows_are_well_formed_trajectories(
     rng = random.Random(1)
     for episode in episodes:
         turns = [
-            parse_turn(text, GRAMMARS["react"]) for text in written(agent_row(episode, prompts, Script(), rng), words)
+            parse_turn(text, GRAMMARS["react"])
+            for text in written(agent_row(episode, prompts, Script(), rng), words)
         ]
         assert all(isinstance(turn, Search) for turn in turns[:-1])
         assert 1 <= len(turns[:-1]) <= Script().max_searches
