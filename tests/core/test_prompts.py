@@ -103,6 +103,18 @@ def test_every_example_turn_is_of_its_grammar() -> None:
         assert actions == [Search, Answer] * 3
 
 
+def examples(template: str) -> list[str]:
+    """What the assistant says in the worked template."""
+    return [text for role, text in load_template("worked", template) if role == "assistant"]
+
+
+def test_every_example_answer_is_of_the_papers_grammar() -> None:
+    for template in ("direct", "cot", "rag"):
+        turns = examples(template)
+        assert len(turns) == 3
+        assert all(isinstance(parse_turn(text, REACT), Answer) for text in turns)
+
+
 def test_the_text_of_a_template_is_that_of_its_only_block() -> None:
     assert load_text("tiny", "observation") == "{documents}"
     with pytest.raises(ValueError, match="too many values"):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosearch.core.observe import PendingSearch
+from cosearch.core.prompts import load_template
 from cosearch.core.rollout import roll_out
 from cosearch.core.types import Note, SpanKind, Terminal, Trajectory
 from cosearch.engines.codec_hf import HfCodec
@@ -201,6 +202,12 @@ def test_no_search_is_ever_left_out_and_gaps_stand_alone(turns: list[str]) -> No
 )
 def test_the_first_whole_reason_block(text: str, inside: str) -> None:
     assert first_reason(text) == inside
+
+
+def test_the_worked_example_is_of_the_form_it_asks_for() -> None:
+    blocks = load_template("worked", "notes")
+    (example,) = (text for role, text in blocks if role == "assistant")
+    assert first_reason(example) == "The bridge of Oldford was opened in 1874."
 
 
 def test_the_shipped_agent_reads_its_own_call_in_the_tiny_prompt() -> None:

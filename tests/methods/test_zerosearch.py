@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cosearch.core.lockstep import run_lockstep
 from cosearch.core.observe import PendingSearch, needs_gold, run_stages
+from cosearch.core.prompts import load_template
 from cosearch.core.rollout import roll_out
 from cosearch.core.types import SpanKind, Terminal
 from cosearch.methods.zerosearch import SimulatorStage, noise_share, read_documents
@@ -82,6 +83,16 @@ def test_the_written_templates_tell_it_all(templates: str) -> None:
         prompt = CODEC.decode(table.auxiliary.requests[0].prompt_ids).rpartition("<|user|>")[2]
         for part in ("3 documents", "Query: capital\n", "capital of Norway", ": Oslo"):
             assert part in prompt
+
+
+@pytest.mark.parametrize(("template", "helps"), [("useful", True), ("noisy", False)])
+def test_the_worked_example_is_of_the_form_it_asks_for(template: str, helps: bool) -> None:
+    blocks = load_template("worked", f"simulate_{template}")
+    (example,) = (text for role, text in blocks if role == "assistant")
+    passages = read_documents(example, at_most=5)
+    assert [bool(passage.title) for passage in passages] == [True, True]
+    assert all(25 <= len(passage.text.split()) <= 35 for passage in passages)
+    assert ("1874" in example) is helps
 
 
 def kinds(noise: float, count: int = 200) -> Counter[bool]:
