@@ -1,5 +1,7 @@
-"""The two output grammars (Sections 3.1 and 3.2): agent turns and rankings.
+"""The output grammars (Sections 3.1 and 3.2): agent turns and rankings.
 
+What the blocks of an agent's turn are called, and whether a search is a JSON call or the bare
+query, is data: a ``Grammar``. CoSearch speaks ``react``; ``tags`` is the form of Search-R1.
 A parser returns a value or the reason why there is none. It never repairs, never raises, and sees
 only what the policy itself wrote, so tags inside passages or prompts cannot change its verdict.
 Every parser reads its text once: hostile output costs no more than its length.
@@ -7,17 +9,40 @@ Every parser reads its text once: hostile output costs no more than its length.
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-TAGS = (
-    *("<reason>", "</reason>", "<tool_call>", "</tool_call>"),
-    *("<answer>", "</answer>", "<rerank>", "</rerank>"),
-)
-MAX_CALL_CHARS = 4096
-"""A longer tool call is malformed before it is read as JSON (not in paper)."""
 
-_TAG = re.compile(r"</?(?:reason|tool_call|answer|rerank)>")
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Tag names of an agent's turn. ``query_form``: the search block holds the JSON call of a tool
+    (``json``) or nothing but the query (``text``)."""
+
+    reason: str
+    search: str
+    answer: str
+    query_form: str
+
+
+GRAMMARS: Mapping[str, Grammar] = {
+    "react": Grammar("reason", "tool_call", "answer", "json"),
+    "tags": Grammar("think", "search", "answer", "text"),
+}
+"""``react``: the paper's own (Section 3.1). ``tags``: Search-R1's (arXiv 2503.09516)."""
+
+RANKING_BLOCKS = ("reason", "rerank")
+"""Tag names of a ranking (Section 3.2)."""
+
+_NAMES = dict.fromkeys(
+    [*(name for g in GRAMMARS.values() for name in (g.reason, g.search, g.answer)), *RANKING_BLOCKS]
+)
+TAGS = tuple(tag for name in _NAMES for tag in (f"<{name}>", f"</{name}>"))
+"""Every tag of every grammar: where one of them is not allowed, its mere presence is a fault."""
+MAX_CALL_CHARS = 4096
+"""A longer search block is malformed before it is read (not in paper)."""
+
+_TAG = re.compile(f"</?(?:{'|'.join(_NAMES)})>")
 _QUERY_VALUE = re.compile(r'"query"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _RANKED_ID = re.compile(r"\s*\[([1-9][0-9]{0,5})\]\s*", re.ASCII)
 
@@ -58,33 +83,37 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """A text of exactly ``<reason>…</reason><NAME>…</NAME>``: where each content stands."""
+    """A text of a reason and one block NAME after it: where each content stands."""
 
     name: str
     reason_at: CharSpan
     action_at: CharSpan
 
 
-def parse_turn(text: str) -> Search | Answer | Malformed:
+def parse_turn(text: str, grammar: Grammar) -> Search | Answer | Malformed:
     """The action of one agent turn, or why it is none."""
-    blocks = _two_blocks(text, ("tool_call", "answer"))
+    blocks = _two_blocks(text, grammar.reason, (grammar.search, grammar.answer))
     if isinstance(blocks, Malformed):
         return blocks
     content = text[slice(*blocks.action_at)]
-    if blocks.name == "answer":
+    if blocks.name == grammar.answer:
         answer = content.strip()
         if not answer:
             return Malformed("blank_answer")
         return Answer(answer, blocks.reason_at, blocks.action_at)
-    query = _query_of(content)
+    if len(content) > MAX_CALL_CHARS:
+        return Malformed("call_length")
+    read, find = _QUERY_FORMS[grammar.query_form]
+    query = read(content)
     if isinstance(query, Malformed):
         return query
-    return Search(query, blocks.reason_at, _query_span(text, blocks.action_at))
+    return Search(query, blocks.reason_at, find(text, blocks.action_at))
 
 
 def parse_ranking(text: str, *, candidates: int, wanted: int) -> Ranking | Malformed:
     """Exactly ``wanted`` distinct ids between 1 and ``candidates``, separated by ``>``."""
-    blocks = _two_blocks(text, ("rerank",))
+    reason, rerank = RANKING_BLOCKS
+    blocks = _two_blocks(text, reason, (rerank,))
     if isinstance(blocks, Malformed):
         return blocks
     parts = text[slice(*blocks.action_at)].split(">")
@@ -101,12 +130,12 @@ def parse_ranking(text: str, *, candidates: int, wanted: int) -> Ranking | Malfo
     return Ranking(tuple(number - 1 for number in ids))
 
 
-def _two_blocks(text: str, actions: tuple[str, ...]) -> _Blocks | Malformed:
+def _two_blocks(text: str, reason: str, actions: tuple[str, ...]) -> _Blocks | Malformed:
     """The two blocks of a turn. A fifth tag anywhere, even inside a reason, is a fault: which of
     two actions a text means is never guessed."""
     tags = list(islice(_TAG.finditer(text), 5))
     name = tags[2][0][1:-1] if len(tags) == 4 else ""
-    wanted = ["<reason>", "</reason>", f"<{name}>", f"</{name}>"]
+    wanted = [f"<{reason}>", f"</{reason}>", f"<{name}>", f"</{name}>"]
     if name not in actions or [tag[0] for tag in tags] != wanted:
         return Malformed("blocks")
     opening, closing, action, end = tags
@@ -119,10 +148,8 @@ def _two_blocks(text: str, actions: tuple[str, ...]) -> _Blocks | Malformed:
     return _Blocks(name, reason_at, (action.end(), end.start()))
 
 
-def _query_of(call: str) -> str | Malformed:
+def _json_query(call: str) -> str | Malformed:
     """The query of a ``search`` call in JSON, or why the call is malformed."""
-    if len(call) > MAX_CALL_CHARS:
-        return Malformed("call_length")
     try:
         value = json.loads(call, object_pairs_hook=_object)
     except (ValueError, RecursionError):
@@ -137,6 +164,11 @@ def _query_of(call: str) -> str | Malformed:
     query = arguments["query"]
     if not isinstance(query, str):
         return Malformed("query_type")
+    return _bare_query(query)
+
+
+def _bare_query(query: str) -> str | Malformed:
+    """The query without the blanks around it."""
     if any("\ud800" <= char <= "\udfff" for char in query):
         return Malformed("query_text")
     return query.strip() or Malformed("blank_query")
@@ -149,7 +181,16 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _query_span(text: str, call_at: CharSpan) -> CharSpan:
+def _json_query_span(text: str, call_at: CharSpan) -> CharSpan:
     """Characters of the query's JSON string; the empty span at the call if its key is escaped."""
     value = _QUERY_VALUE.search(text, *call_at)
     return value.span(1) if value else (call_at[0], call_at[0])
+
+
+_QUERY_FORMS: Mapping[
+    str, tuple[Callable[[str], str | Malformed], Callable[[str, CharSpan], CharSpan]]
+] = {
+    "json": (_json_query, _json_query_span),
+    "text": (_bare_query, lambda _, query_at: query_at),
+}
+"""How the query of a search block is read, and where in the turn it stands."""

@@ -7,7 +7,7 @@ A stage takes the search as it stands and returns it with something added. CoSea
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from cosearch.core.formats import Malformed, Ranking, parse_ranking
 from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents
@@ -18,6 +18,7 @@ from cosearch.core.transcript import sampled_body
 from cosearch.core.types import (
     Candidate,
     Generation,
+    Note,
     Passage,
     Question,
     RankerOutput,
@@ -28,7 +29,9 @@ from cosearch.core.types import (
 
 @dataclass(frozen=True, slots=True)
 class PendingSearch:
-    """A search on its way through the stages: D_N, the ranking so far, the ranker's output."""
+    """A search on its way through the stages: D_N, the ranking so far, the ranker's output, and a
+    note to read in place of D_K. ``calls`` are the earlier searches of the trajectory, ``turns``
+    the texts of its turns, the one that asks for this search last."""
 
     question: Question
     query: str
@@ -37,6 +40,9 @@ class PendingSearch:
     candidates: tuple[Candidate, ...] = ()
     ranking: tuple[int, ...] = ()
     output: RankerOutput | None = None
+    note: Note | None = None
+    calls: tuple[SearchCall, ...] = ()
+    turns: tuple[str, ...] = ()
 
     def passages(self) -> list[Passage]:
         """D_K in the order shown."""
@@ -45,7 +51,13 @@ class PendingSearch:
     def done(self, dropped_documents: int) -> SearchCall:
         """The record of the finished search."""
         return SearchCall(
-            self.turn, self.query, self.candidates, self.ranking, self.output, dropped_documents
+            self.turn,
+            self.query,
+            self.candidates,
+            self.ranking,
+            self.output,
+            dropped_documents,
+            self.note,
         )
 
 
@@ -61,6 +73,12 @@ async def run_stages(search: PendingSearch, stages: Sequence[Stage]) -> PendingS
     for stage in stages:
         search = await stage(search)
     return search
+
+
+def needs_gold(stages: Sequence[Stage]) -> bool:
+    """Whether a stage has the golds in hand and says so by its own ``needs_gold``. What it shows
+    is no measure of a search agent, unless the row of a table names it."""
+    return any(getattr(stage, "needs_gold", False) for stage in stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +103,8 @@ class RetrieverStage:
 class OracleStage:
     """All pseudo-relevant candidates first, in retriever order, then the rest, cut to K
     (Eq. 7, Algorithm 3). Uses the golds: evaluation rows that use it say so."""
+
+    needs_gold: ClassVar[bool] = True
 
     top_k: int
     relevance: RelevanceRule

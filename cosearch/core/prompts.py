@@ -37,6 +37,12 @@ def load_template(set_name: str, name: str) -> tuple[tuple[str, str], ...]:
     return tuple((role, "\n".join(lines).strip("\n")) for role, lines in blocks)
 
 
+def load_text(set_name: str, name: str) -> str:
+    """The text of a template of one block. Raises ValueError if it has another number of them."""
+    ((_, text),) = load_template(set_name, name)
+    return text
+
+
 def fill_text(text: str, fills: Mapping[str, Fill]) -> tuple[Segment, ...]:
     """Segments of one template text. Raises KeyError for a field without a fill."""
     segments: list[Segment] = []

@@ -1,20 +1,38 @@
-"""One trajectory as one coroutine: reason, search, read, ..., answer (Eq. 1, Algorithm 1)."""
+"""One trajectory as one coroutine: reason, search, read, ..., answer (Eq. 1, Algorithm 1).
+
+How the agent is asked and answered is data, a ``Dialogue``: methods that differ in nothing else
+share this loop.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cosearch.core.formats import Grammar, Search
 from cosearch.core.observe import PendingSearch, Stage, run_stages
 from cosearch.core.prompts import (
     document_segments,
     fill_template,
     fill_text,
     fit_documents,
-    load_template,
+    load_text,
 )
 from cosearch.core.protocols import Codec, Generate, Segment
 from cosearch.core.seeds import derive
 from cosearch.core.transcript import Ending, Transcript, has_stop_token
 from cosearch.core.types import Question, Sampling, SpanKind, Terminal, Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """How an agent speaks and what it is told, by names of templates."""
+
+    grammar: Grammar
+    prompt: str
+    observation: str
+    notice: str | None
+    """Told after a malformed turn, which then counts like a search; None ends the trajectory."""
+    last: str | None
+    """Told once no turn but the last is left: answer, do not search. None leaves it unsaid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +42,17 @@ class AgentRules:
     codec: Codec
     sampling: Sampling
     templates: str
+    dialogue: Dialogue
     document: str
     max_document_chars: int
     max_searches: int
+    """Searches and notices together; one more turn is left to answer."""
     max_prompt_tokens: int
     max_response_tokens: int
     """All turns and observations together."""
     max_observation_tokens: int
+    lenient_answer: bool
+    """Read an answer out of a malformed turn, where there is but one turn (``methods.oneshot``)."""
 
 
 async def roll_out(
@@ -41,7 +63,7 @@ async def roll_out(
     Raises ValueError when the question's prompt exceeds ``max_prompt_tokens``.
     """
     own_seed = derive(seed, question.dataset, question.id, sample)
-    transcript = Transcript(rules.codec)
+    transcript = Transcript(rules.codec, rules.dialogue.grammar)
     transcript.append_given(SpanKind.PROMPT, 0, agent_prompt(question, rules))
     limit = len(transcript.ids) + rules.max_response_tokens
     ending = Ending(Terminal.TOKEN_BUDGET)
@@ -49,29 +71,27 @@ async def roll_out(
         turn = len(transcript.turns)
         generation = await generate_turn(transcript, rules, room, own_seed)
         action = transcript.append_turn(generation)
-        if isinstance(action, Ending):
-            ending = action
+        room, after_eos = limit - len(transcript.ids), has_stop_token(generation, rules.codec)
+        if isinstance(action, Search) and turn < rules.max_searches:
+            search = await run_stages(_pending(question, action, transcript, own_seed), stages)
+            reply, dropped = render_observation(search, rules, room=room, after_eos=after_eos)
+            transcript.append_given(SpanKind.OBSERVATION, turn, reply)
+            transcript.calls.append(search.done(dropped))
+        elif (notice := _notice_after(action, turn, rules)) is not None:
+            reply = render_notice(notice, turn, rules, room=room, after_eos=after_eos)
+            transcript.append_given(SpanKind.NOTICE, turn, reply)
+        else:
+            ending = action if isinstance(action, Ending) else Ending(Terminal.SEARCH_BUDGET)
             break
-        if len(transcript.calls) == rules.max_searches:
-            ending = Ending(Terminal.SEARCH_BUDGET)
-            break
-        search = await run_stages(PendingSearch(question, action.query, turn, own_seed), stages)
-        observation, dropped = render_observation(
-            search,
-            rules,
-            room=limit - len(transcript.ids),
-            after_eos=has_stop_token(generation, rules.codec),
-        )
-        transcript.append_given(SpanKind.OBSERVATION, turn, observation)
-        transcript.calls.append(search.done(dropped))
-        if not observation:
+        if not reply:
             break
     return transcript.finish(question, sample, rules.sampling, ending)
 
 
 def agent_prompt(question: Question, rules: AgentRules) -> list[int]:
     """Ids of the first prompt. Raises ValueError when they exceed the budget."""
-    prompt = rules.codec.chat(fill_template(rules.templates, "agent", {"question": question.text}))
+    fills = {"question": question.text}
+    prompt = rules.codec.chat(fill_template(rules.templates, rules.dialogue.prompt, fills))
     check_prompt(prompt, question, rules)
     return prompt
 
@@ -98,23 +118,68 @@ def generate_turn(transcript: Transcript, rules: AgentRules, room: int, own_seed
 def render_observation(
     search: PendingSearch, rules: AgentRules, *, room: int, after_eos: bool
 ) -> tuple[list[int], int]:
-    """Ids of D_K as the next user message, and how many whole documents were dropped to fit.
+    """Ids of D_K, or of the note in its place, as the next user message, and how many whole
+    documents were dropped to fit; a note counts as one document.
 
     No ids when not even an empty message fits into ``room``. Raises ValueError when it does not
     fit into ``max_observation_tokens``.
     """
-    documents = document_segments(
-        rules.document, search.passages(), max_chars=rules.max_document_chars
-    )
-    ((_, template),) = load_template(rules.templates, "observation")
+    template = load_text(rules.templates, rules.dialogue.observation)
 
     def render(kept: Sequence[Sequence[Segment]]) -> list[int]:
         shown = [segment for document in kept for segment in document]
-        return rules.codec.reply(fill_text(template, {"documents": shown}), after_eos=after_eos)
+        message = (*fill_text(template, {"documents": shown}), *_last_call(search.turn, rules))
+        return rules.codec.reply(message, after_eos=after_eos)
 
     if len(render([])) > rules.max_observation_tokens:
         raise ValueError(
             f"agent.max_observation_tokens={rules.max_observation_tokens} does not even hold the"
             f" frame of an observation, {len(render([]))} tokens"
         )
-    return fit_documents(render, documents, max_tokens=min(rules.max_observation_tokens, room))
+    budget = min(rules.max_observation_tokens, room)
+    return fit_documents(render, _shown(search, rules), max_tokens=budget)
+
+
+def render_notice(
+    name: str, turn: int, rules: AgentRules, *, room: int, after_eos: bool
+) -> list[int]:
+    """Ids of template ``name`` as the next user message; none when they exceed ``room``."""
+    message = (*fill_text(load_text(rules.templates, name), {}), *_last_call(turn, rules))
+    ids = rules.codec.reply(message, after_eos=after_eos)
+    return ids if len(ids) <= room else []
+
+
+def _pending(
+    question: Question, action: Search, transcript: Transcript, own_seed: int
+) -> PendingSearch:
+    return PendingSearch(
+        question,
+        action.query,
+        len(transcript.turns) - 1,
+        own_seed,
+        calls=tuple(transcript.calls),
+        turns=tuple(transcript.turns),
+    )
+
+
+def _shown(search: PendingSearch, rules: AgentRules) -> list[tuple[Segment, ...]]:
+    """What the agent reads of a search, in pieces that are shown whole or not at all."""
+    if search.note is not None:
+        return [(Segment(search.note.text, trusted=False),)]
+    return document_segments(rules.document, search.passages(), max_chars=rules.max_document_chars)
+
+
+def _notice_after(action: Search | Ending, turn: int, rules: AgentRules) -> str | None:
+    """The template that answers a malformed turn, where there is one and a turn is left."""
+    malformed = isinstance(action, Ending) and action.terminal is Terminal.MALFORMED
+    return rules.dialogue.notice if malformed and turn < rules.max_searches else None
+
+
+def _last_call(turn: int, rules: AgentRules) -> tuple[Segment, ...]:
+    """What asks for the answer when the turn after ``turn`` is the last one; else nothing."""
+    if rules.dialogue.last is None or turn + 1 < rules.max_searches:
+        return ()
+    return (
+        Segment("\n", trusted=True),
+        *fill_text(load_text(rules.templates, rules.dialogue.last), {}),
+    )

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cosearch.core.formats import Answer, CharSpan, Malformed, Search, parse_turn
+from cosearch.core.formats import Answer, CharSpan, Grammar, Malformed, Search, parse_turn
 from cosearch.core.protocols import Codec
 from cosearch.core.types import (
     Generation,
@@ -46,6 +46,7 @@ class Transcript:
     """Columns of equal length and spans that partition them: the core's only mutable record."""
 
     codec: Codec
+    grammar: Grammar
     ids: list[int] = field(default_factory=list)
     loss_mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Transcript:
     """Updates behind the sampler of the latest turn."""
 
     def append_given(self, kind: SpanKind, turn: int, ids: Sequence[int]) -> None:
-        """Append tokens the policy did not sample: a prompt or an observation."""
+        """Append tokens the policy did not sample: a prompt, an observation, a notice."""
         start = len(self.ids)
         self._extend(ids, [0.0] * len(ids), mask=0)
         self._mark(kind, turn, start, len(self.ids))
@@ -72,7 +73,7 @@ class Transcript:
         body = sampled_body(generation, self.codec)
         text = self.codec.decode(body)
         self.turns.append(text)
-        action = parse_turn(text)
+        action = parse_turn(text, self.grammar)
         cursor = start
         for kind, chars in _contents(action):
             first, last = (start + edge for edge in _token_span(self.codec, body, chars))
@@ -100,6 +101,7 @@ class Transcript:
             fault=ending.fault,
             sampling=sampling,
             weights=self.weights,
+            notices=sum(span.kind is SpanKind.NOTICE for span in self.spans),
         )
 
     def _extend(self, ids: Sequence[int], logprobs: Sequence[float], *, mask: int) -> None:

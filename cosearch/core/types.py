@@ -69,6 +69,7 @@ class SpanKind(StrEnum):
     ANSWER = "answer"
     TAG = "tag"
     OBSERVATION = "observation"
+    NOTICE = "notice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,16 @@ class RankerOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """What an auxiliary model wrote for the agent to read in place of D_K. A note that no model was
+    asked for has no ``prompt_ids`` and no ``generation``."""
+
+    prompt_ids: tuple[int, ...]
+    generation: Generation | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SearchCall:
     """One search of one trajectory: D_N, and the positions in it of D_K in the order shown."""
 
@@ -111,6 +122,7 @@ class SearchCall:
     ranking: tuple[int, ...]
     output: RankerOutput | None
     dropped_documents: int = 0
+    note: Note | None = None
 
     @property
     def well_formed(self) -> bool:
@@ -121,7 +133,7 @@ class SearchCall:
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """One rollout. ``ids``, ``loss_mask`` and ``logprobs`` have equal length; the mask is 1 exactly
-    on tokens the policy sampled."""
+    on tokens the policy sampled. ``notices`` counts the malformed turns that were let pass."""
 
     question: Question
     sample: int
@@ -136,6 +148,7 @@ class Trajectory:
     fault: str | None
     sampling: Sampling
     weights: int
+    notices: int
 
     def __post_init__(self) -> None:
         lengths = {len(self.ids), len(self.loss_mask), len(self.logprobs)}
@@ -144,7 +157,8 @@ class Trajectory:
 
     @property
     def well_formed(self) -> bool:
-        """The agent's format flag f: every turn well formed, the last one an answer in budget."""
+        """The agent's format flag f: it ended with an answer in budget. Every turn is then well
+        formed, except as many as there were notices."""
         return self.terminal is Terminal.ANSWERED
 
 

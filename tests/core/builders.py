@@ -9,13 +9,14 @@ import yaml
 
 from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules
+from cosearch.core.formats import GRAMMARS
 from cosearch.core.grouping import GroupRules
 from cosearch.core.lockstep import run_lockstep
 from cosearch.core.observe import OracleStage, RankerStage, RetrieverStage
 from cosearch.core.protocols import Segment
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
-from cosearch.core.rollout import AgentRules
+from cosearch.core.rollout import AgentRules, Dialogue
 from cosearch.core.types import (
     Candidate,
     Generation,
@@ -40,6 +41,8 @@ CODEC = ScriptedCodec()
 ASSISTANT = CONTROLS.index("<|assistant|>")
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0, max_tokens=500)
 TOKENS = RelevanceRule(match="tokens", strip_marks=False, min_gold_chars=0)
+REACT = GRAMMARS["react"]
+DIALOGUE = Dialogue(REACT, "agent", "observation", None, None)
 DOCUMENT = "{title} [{number}] {text}\n"
 CITIES = [
     Passage(str(number), f"Town {number}", f"{city} lies here")
@@ -118,6 +121,7 @@ def trajectory(
         fault="blocks" if answer is None else None,
         sampling=SAMPLING,
         weights=0,
+        notices=0,
     )
 
 
@@ -126,12 +130,14 @@ def agent_rules(**changes: Any) -> AgentRules:
         "codec": CODEC,
         "sampling": SAMPLING,
         "templates": "tiny",
+        "dialogue": DIALOGUE,
         "document": DOCUMENT,
         "max_document_chars": 100,
         "max_searches": 3,
         "max_prompt_tokens": 100,
         "max_response_tokens": 5000,
         "max_observation_tokens": 400,
+        "lenient_answer": False,
     }
     return AgentRules(**settings | changes)
 
@@ -174,15 +180,20 @@ def in_turn(*turns: str) -> Script:
 class Table:
     """Scripted engines around one game, with what they were asked."""
 
-    def __init__(self, agent: Script, ranker: Script | None = None) -> None:
+    def __init__(
+        self, agent: Script, ranker: Script | None = None, auxiliary: Script | None = None
+    ) -> None:
         self.agent = ScriptedPolicy(agent, weights=4)
         self.ranker = ScriptedPolicy(ranker or (lambda *_: ranking_turn("[1] > [2] > [3]")))
+        self.auxiliary = ScriptedPolicy(auxiliary or (lambda *_: "<|end|>"))
         self.retriever = ScriptedRetriever(CITIES)
 
     def play(self, *coroutines: Coroutine[Any, Any, Trajectory]) -> list[Trajectory]:
         engines: dict[str, Callable[..., Any]] = {
             "agent": self.agent,
             "ranker": self.ranker,
+            "refiner": self.auxiliary,
+            "simulator": self.auxiliary,
             "retriever": self.retriever,
         }
         return run_lockstep(coroutines, engines)

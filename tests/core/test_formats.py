@@ -1,4 +1,4 @@
-"""The two output grammars: parse or say why not, never repair, never raise, never stall."""
+"""The output grammars: parse or say why not, never repair, never raise, never stall."""
 
 import gc
 import json
@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from cosearch.core import formats
 from cosearch.core.formats import (
+    GRAMMARS,
     MAX_CALL_CHARS,
     TAGS,
     Answer,
+    Grammar,
     Malformed,
     Ranking,
     Search,
@@ -24,9 +26,16 @@ from cosearch.core.formats import (
     parse_turn,
 )
 
+REACT, BARE = GRAMMARS["react"], GRAMMARS["tags"]
+
 
 def turn(call: str, reason: str = "why") -> str:
     return f"<reason>{reason}</reason><tool_call>{call}</tool_call>"
+
+
+def said(query: str, reason: str = "why") -> str:
+    """A search of the ``tags`` grammar."""
+    return f"<think>{reason}</think><search>{query}</search>"
 
 
 def search(query: object) -> str:
@@ -42,7 +51,7 @@ CALL = search("capital of Norway")
 
 def test_a_search() -> None:
     text = f"\n <reason> why </reason>\n\t<tool_call>\n{CALL}\n</tool_call> \n"
-    action = parse_turn(text)
+    action = parse_turn(text, REACT)
     assert isinstance(action, Search)
     assert action.query == "capital of Norway"
     assert text[slice(*action.reason_at)] == " why "
@@ -51,7 +60,7 @@ def test_a_search() -> None:
 
 def test_an_answer() -> None:
     text = "<reason>why</reason> <answer> Oslo\n</answer>"
-    action = parse_turn(text)
+    action = parse_turn(text, REACT)
     assert isinstance(action, Answer)
     assert action.text == "Oslo"
     assert text[slice(*action.answer_at)] == " Oslo\n"
@@ -87,7 +96,7 @@ def test_an_answer() -> None:
     ],
 )
 def test_malformed_turns(text: str, reason: str) -> None:
-    assert parse_turn(text) == Malformed(reason)
+    assert parse_turn(text, REACT) == Malformed(reason)
 
 
 @pytest.mark.parametrize(
@@ -129,20 +138,77 @@ def test_malformed_turns(text: str, reason: str) -> None:
     ids=lambda value: value[:40],
 )
 def test_malformed_calls(call: str, reason: str) -> None:
-    assert parse_turn(turn(call)) == Malformed(reason)
+    assert parse_turn(turn(call), REACT) == Malformed(reason)
 
 
 def test_a_call_of_the_largest_size_is_read() -> None:
     query = "x" * (MAX_CALL_CHARS - len(search("")))
-    action = parse_turn(turn(search(query)))
+    action = parse_turn(turn(search(query)), REACT)
     assert isinstance(action, Search)
     assert action.query == query
+
+
+def test_the_bare_form_of_a_turn() -> None:
+    text = "\n<think> why </think> <search> capital of Norway\n</search>\n"
+    action = parse_turn(text, BARE)
+    assert isinstance(action, Search)
+    assert action.query == "capital of Norway"
+    assert text[slice(*action.reason_at)] == " why "
+    assert text[slice(*action.query_at)] == " capital of Norway\n"
+    answer = parse_turn("<think>why</think><answer>Oslo</answer>", BARE)
+    assert isinstance(answer, Answer)
+    assert answer.text == "Oslo"
+
+
+def test_a_bare_query_is_never_read_as_anything_else() -> None:
+    for query in (CALL, '"quoted"', "a < b", "tab\there"):
+        action = parse_turn(said(query), BARE)
+        assert isinstance(action, Search)
+        assert action.query == query
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "blocks"),
+        ("Oslo", "blocks"),
+        (turn(CALL), "blocks"),
+        ("<think>why</think><tool_call>Oslo</tool_call>", "blocks"),
+        ("<think>why</think><rerank>[1]</rerank>", "blocks"),
+        ("<reason>why</reason><search>Oslo</search>", "blocks"),
+        (said("Oslo") + said("Oslo"), "blocks"),
+        (said("Oslo") + "<answer>Oslo</answer>", "blocks"),
+        (said("Oslo", reason="see <reason>"), "blocks"),
+        (said("Oslo <tool_call>"), "blocks"),
+        ("<search>Oslo</search>", "blocks"),
+        (said("Oslo") + ".", "text_outside"),
+        (said("Oslo", reason=" "), "blank_reason"),
+        (said(" \n"), "blank_query"),
+        (said("x \ud800"), "query_text"),
+        (said("x" * (MAX_CALL_CHARS + 1)), "call_length"),
+        ("<think>why</think><answer> </answer>", "blank_answer"),
+    ],
+    ids=lambda value: value[:40].encode("ascii", "replace").decode(),
+)
+def test_malformed_bare_turns(text: str, reason: str) -> None:
+    assert parse_turn(text, BARE) == Malformed(reason)
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_tag_of_any_grammar_in_a_reason_is_a_fault(tag: str) -> None:
+    for grammar in GRAMMARS.values():
+        inside, action = f"<{grammar.reason}>{tag}</{grammar.reason}>", "<answer>x</answer>"
+        assert parse_turn(inside + action, grammar) == Malformed("blocks")
+
+
+def test_a_bare_query_of_the_largest_size_is_read() -> None:
+    assert isinstance(parse_turn(said("x" * MAX_CALL_CHARS), BARE), Search)
 
 
 def test_escapes_in_a_query_are_text() -> None:
     for query in ('say "hi"', "tab\there", "snow \u2603", "\U0001f600", "back\\slash"):
         text = turn(search(query))
-        action = parse_turn(text)
+        action = parse_turn(text, REACT)
         assert isinstance(action, Search)
         assert action.query == query
         assert json.loads(f'"{text[slice(*action.query_at)]}"') == query
@@ -150,7 +216,7 @@ def test_escapes_in_a_query_are_text() -> None:
 
 def test_a_query_cannot_point_its_span_elsewhere() -> None:
     hidden = r'{"name": "search", "arguments": {"\u0071uery": "say \"query\": \"x\""}}'
-    action = parse_turn(turn(hidden))
+    action = parse_turn(turn(hidden), REACT)
     assert isinstance(action, Search)
     assert action.query == 'say "query": "x"'
     assert action.query_at[0] == action.query_at[1]
@@ -158,7 +224,7 @@ def test_a_query_cannot_point_its_span_elsewhere() -> None:
 
 def test_a_tag_written_with_escapes_inside_a_query_stays_data() -> None:
     call = r'{"name": "search", "arguments": {"query": "\u003canswer\u003e"}}'
-    assert isinstance(action := parse_turn(turn(call)), Search)
+    assert isinstance(action := parse_turn(turn(call), REACT), Search)
     assert action.query == "<answer>"
 
 
@@ -211,12 +277,12 @@ def test_malformed_rankings(text: str, reason: str) -> None:
 
 PIECES = st.sampled_from([*TAGS, "x", " ", "\n", CALL, "[1]", "[2]", ">", '"', "{", "}", "\\", "<"])
 TEXTS = st.lists(PIECES, max_size=12).map("".join) | st.text()
-WRAPPED = st.builds(turn, TEXTS) | st.builds(ranking, TEXTS) | TEXTS
+WRAPPED = st.builds(turn, TEXTS) | st.builds(ranking, TEXTS) | st.builds(said, TEXTS, TEXTS) | TEXTS
 
 
-@given(WRAPPED)
-def test_a_turn_is_an_action_or_a_reason(text: str) -> None:
-    action = parse_turn(text)
+@given(WRAPPED, st.sampled_from(list(GRAMMARS.values())))
+def test_a_turn_is_an_action_or_a_reason(text: str, grammar: Grammar) -> None:
+    action = parse_turn(text, grammar)
     assert sum(text.count(tag) for tag in TAGS) == 4 or action == Malformed("blocks")
     if isinstance(action, Answer):
         assert action.text == text[slice(*action.answer_at)].strip() != ""
@@ -246,7 +312,7 @@ def test_every_query_can_be_said(query: str) -> None:
     for ascii_only in (True, False):
         call = {"name": "search", "arguments": {"query": query[:500]}}
         text = turn(json.dumps(call, ensure_ascii=ascii_only))
-        action = parse_turn(text)
+        action = parse_turn(text, REACT)
         holds_tag = any(tag in text.replace("tool_call", "", 2) for tag in TAGS[4:])
         if query[:500].strip() and not holds_tag:
             assert isinstance(action, Search)
@@ -271,10 +337,15 @@ def operations(run: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.parametrize("piece", [*TAGS, "<reason></reason>", ranking(""), turn(""), "<", "\n"])
+@pytest.mark.parametrize(
+    "piece", [*TAGS, "<reason></reason>", ranking(""), turn(""), said("x"), "<", "\n"]
+)
 def test_hostile_repetition_costs_a_constant_number_of_operations(piece: str) -> None:
     few, many = piece * 1000, piece * 100_000
-    assert operations(lambda: parse_turn(many)) == operations(lambda: parse_turn(few))
+    for grammar in GRAMMARS.values():
+        assert operations(lambda: parse_turn(many, grammar)) == (  # noqa: B023
+            operations(lambda: parse_turn(few, grammar))  # noqa: B023
+        )
     parse: Callable[[str], object] = lambda text: parse_ranking(text, candidates=5, wanted=3)  # noqa: E731
     assert operations(lambda: parse(many)) == operations(lambda: parse(few))
 

@@ -1,6 +1,6 @@
 """Templates become trusted and untrusted segments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,55 +8,117 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosearch.core import prompts
-from cosearch.core.formats import TAGS
+from cosearch.core.formats import GRAMMARS, RANKING_BLOCKS, TAGS, Answer, Search, parse_turn
 from cosearch.core.prompts import (
     document_segments,
     fill_template,
     fill_text,
     fit_documents,
     load_template,
+    load_text,
 )
-from cosearch.core.protocols import Segment
+from cosearch.core.protocols import Message, Segment
 from cosearch.core.types import Passage
 from tests.core.builders import CODEC
 
-SETS = pytest.mark.parametrize("name", ["tiny", "paper"])
-FIELDS = {
+SETS = pytest.mark.parametrize("name", ["tiny", "worked", "paper"])
+FIELDS: dict[str, set[str]] = {
     "agent": {"question"},
+    "agent_tags": {"question"},
     "observation": {"documents"},
+    "observation_notes": {"documents"},
+    "observation_tags": {"documents"},
+    "notice": set(),
+    "notice_tags": set(),
+    "last": set(),
+    "last_tags": set(),
     "ranker": {"question", "query", "candidates", "n", "k"},
     "direct": {"question"},
+    "cot": {"question"},
     "rag": {"question", "documents"},
+    "notes": {"question", "reasoning", "query", "documents"},
+    "notes_nothing": set(),
+    "notes_repeated": set(),
+    "simulate_useful": {"question", "query", "gold", "k"},
+    "simulate_noisy": {"question", "query", "gold", "k"},
+}
+UNUSED = {"tiny": {"n", "reasoning", "k"}, "worked": set[str](), "paper": set[str]()}
+REACT, BARE = GRAMMARS["react"], GRAMMARS["tags"]
+TURN = (REACT.reason, REACT.search, REACT.answer)
+BARE_TURN = (BARE.reason, BARE.search, BARE.answer)
+SHOWN: dict[str, tuple[str, ...]] = {
+    "agent": TURN,
+    "notice": TURN,
+    "last": (REACT.reason, REACT.answer),
+    "direct": (REACT.reason, REACT.answer),
+    "cot": (REACT.reason, REACT.answer),
+    "rag": (REACT.reason, REACT.answer),
+    "notes": (REACT.reason,),
+    "agent_tags": BARE_TURN,
+    "notice_tags": BARE_TURN,
+    "last_tags": (BARE.reason, BARE.answer),
+    "ranker": RANKING_BLOCKS,
 }
 
 
-def fields(segments: tuple[Segment, ...]) -> set[str]:
-    return {s.text[1:-1] for s in segments if not s.trusted}
+def fields(messages: Iterable[Message]) -> set[str]:
+    return {s.text[1:-1] for message in messages for s in message.segments if not s.trusted}
+
+
+@SETS
+def test_every_set_holds_every_template(name: str) -> None:
+    folder = Path(prompts.__file__).parent / "templates" / name
+    assert {path.stem for path in folder.iterdir()} == set(FIELDS)
 
 
 @SETS
 @pytest.mark.parametrize("template", FIELDS)
 def test_templates_ask_for_what_is_given(name: str, template: str) -> None:
     fills = {field: [Segment(f"<{field}>", trusted=False)] for field in FIELDS[template]}
-    (message,) = fill_template(name, template, fills)
-    assert message.role == "user"
-    optional = {"n"} if name == "tiny" else set()
-    assert FIELDS[template] - fields(message.segments) <= optional
+    messages = fill_template(name, template, fills)
+    assert messages[-1].role == "user"
+    assert FIELDS[template] - fields(messages) <= UNUSED[name]
 
 
-def test_paper_templates_show_the_grammar_they_are_parsed_with() -> None:
-    shown = {
-        "agent": TAGS[:6],
-        "direct": (*TAGS[:2], *TAGS[4:6]),
-        "rag": (*TAGS[:2], *TAGS[4:6]),
-        "ranker": (*TAGS[:2], *TAGS[6:]),
-        "observation": (),
-    }
-    for template, tags in shown.items():
-        ((_, text),) = load_template("paper", template)
-        assert {tag for tag in TAGS if tag in text} == set(tags)
-    agent = "".join(s.text for s in fill_template("paper", "agent", {"question": "?"})[0].segments)
-    assert '{"name": "search", "arguments": {"query": "' in agent
+@pytest.mark.parametrize("name", ["worked", "paper"])
+@pytest.mark.parametrize("template", FIELDS)
+def test_templates_show_the_grammar_they_are_parsed_with(name: str, template: str) -> None:
+    text = "".join(text for _, text in load_template(name, template))
+    tags = {tag for shown in SHOWN.get(template, ()) for tag in (f"<{shown}>", f"</{shown}>")}
+    assert {tag for tag in TAGS if tag in text} == tags
+
+
+def test_the_call_of_the_agent_stands_in_its_prompt() -> None:
+    for name in ("worked", "paper"):
+        messages = fill_template(name, "agent", {"question": "?"})
+        text = "".join(s.text for message in messages for s in message.segments)
+        assert '{"name": "search", "arguments": {"query": "' in text
+
+
+def test_every_example_turn_is_of_its_grammar() -> None:
+    for template, grammar in (("agent", REACT), ("agent_tags", BARE)):
+        said = [m for m in fill_template("worked", template, {"question": "?"})]
+        turns = ["".join(s.text for s in m.segments) for m in said if m.role == "assistant"]
+        actions = [type(parse_turn(text, grammar)) for text in turns]
+        assert actions == [Search, Answer] * 3
+
+
+def examples(template: str) -> list[str]:
+    """What the assistant says in the worked template."""
+    return [text for role, text in load_template("worked", template) if role == "assistant"]
+
+
+def test_every_example_answer_is_of_the_papers_grammar() -> None:
+    for template in ("direct", "cot", "rag"):
+        turns = examples(template)
+        assert len(turns) == 3
+        assert all(isinstance(parse_turn(text, REACT), Answer) for text in turns)
+
+
+def test_the_text_of_a_template_is_that_of_its_only_block() -> None:
+    assert load_text("tiny", "observation") == "{documents}"
+    with pytest.raises(ValueError, match="too many values"):
+        load_text("tiny", "notes")
 
 
 def test_strings_are_data_and_numbers_are_ours() -> None:

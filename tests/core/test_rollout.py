@@ -17,6 +17,7 @@ from cosearch.core.types import Generation, Passage, Sampling, SpanKind, Termina
 from cosearch.engines.scripted import CONTROLS, END, Script, ScriptedCodec, ScriptedRetriever
 from tests.core.builders import (
     CODEC,
+    REACT,
     RETRIEVE,
     SAMPLING,
     Table,
@@ -50,7 +51,7 @@ def check_columns(played: Trajectory) -> None:
         *(s.start for s in played.spans[1:]),
         len(played.ids),
     ]
-    given_kinds = {SpanKind.PROMPT, SpanKind.OBSERVATION}
+    given_kinds = {SpanKind.PROMPT, SpanKind.OBSERVATION, SpanKind.NOTICE}
     for span in played.spans:
         assert span.start < span.end
         sampled = span.kind not in given_kinds
@@ -299,7 +300,7 @@ class PairCodec:
 
 def pair_transcript(text: str) -> tuple[PairCodec, Transcript]:
     codec = PairCodec()
-    transcript = Transcript(codec)
+    transcript = Transcript(codec, REACT)
     ids = (*codec.encode([Segment(text, True)]), 0)
     transcript.append_turn(Generation(ids, (0.0,) * len(ids), True, SAMPLING, 0))
     return codec, transcript
@@ -326,7 +327,7 @@ def test_finding_spans_decodes_little() -> None:
 
 
 def test_a_stop_token_inside_a_turn_is_text() -> None:
-    transcript = Transcript(ScriptedCodec())
+    transcript = Transcript(ScriptedCodec(), REACT)
     said = generation("<reason>x")
     transcript.append_turn(replace(said, ids=(*said.ids, END), logprobs=(*said.logprobs, -0.5)))
     assert transcript.turns == ["<reason>x<|end|>"]

@@ -97,6 +97,7 @@ def make_trajectory(
         fault=None if terminal is Terminal.ANSWERED else "blocks",
         sampling=SAMPLING,
         weights=0,
+        notices=0,
     )
 
 

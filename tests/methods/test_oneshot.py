@@ -1,13 +1,14 @@
-"""Direct Inference and RAG: one turn, the same record, no searching."""
+"""Direct Inference, CoT and RAG: one turn, the same record, no searching."""
 
 from typing import Any
 
 import pytest
 
 from cosearch.core.types import SpanKind, Terminal, Trajectory
-from cosearch.methods.oneshot import direct, rag
+from cosearch.methods.oneshot import cot, direct, lenient_answer, rag
 from tests.core.builders import (
     CODEC,
+    REACT,
     RETRIEVE,
     Table,
     agent_rules,
@@ -19,7 +20,7 @@ from tests.core.builders import (
 )
 
 STAGES = (RETRIEVE,)
-METHODS = pytest.mark.parametrize("method", [direct, rag])
+METHODS = pytest.mark.parametrize("method", [direct, cot, rag])
 
 
 def play(method: Any, reply: str, *, table: Table | None = None, **changes: Any) -> Trajectory:
@@ -46,9 +47,10 @@ def test_one_turn_answers(method: Any) -> None:
     assert played.loss_mask == (0,) * prompt + (1,) * (len(played.ids) - prompt)
 
 
-def test_direct_shows_the_question_alone_and_asks_no_retriever() -> None:
+@pytest.mark.parametrize("method", [direct, cot])
+def test_from_memory_the_question_stands_alone_and_no_retriever_is_asked(method: Any) -> None:
     table = Table(lambda *_: answer_turn("Norway"))
-    played = play(direct, "", table=table)
+    played = play(method, "", table=table)
     assert prompt_of(played) == "<|user|>Where lies Oslo<|end|><|assistant|>"
     assert played.calls == ()
     assert table.retriever.requests == []
@@ -108,3 +110,44 @@ def test_the_response_budget_bounds_the_turn(method: Any) -> None:
 def test_a_question_over_the_prompt_budget_is_refused(method: Any) -> None:
     with pytest.raises(ValueError, match="question q1 of nq needs a prompt of"):
         play(method, answer_turn("x"), max_prompt_tokens=10)
+
+
+def test_cot_asks_to_reason_step_by_step() -> None:
+    def prompt(method: Any) -> str:
+        return prompt_of(play(method, answer_turn("x"), templates="paper", max_prompt_tokens=5000))
+
+    assert "step by step" in prompt(cot)
+    assert "step by step" not in prompt(direct)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Let me think.\nIt is Oslo.\n \n", "It is Oslo."),
+        ("Oslo", "Oslo"),
+        ("<answer>Oslo</answer>", "Oslo"),
+        ("<answer>Bern</answer> no, <answer> Oslo </answer> indeed", "Oslo"),
+        ("so <answer>Oslo</answer> <answer>", "Oslo"),
+        ("<answer>Bern\nOslo", "Oslo"),
+        ("<answer> </answer>\nOslo", "Oslo"),
+        ("Bern</answer>\nOslo", "Oslo"),
+        ("", None),
+        (" \n ", None),
+    ],
+)
+def test_a_lenient_answer(text: str, answer: str | None) -> None:
+    assert lenient_answer(text, REACT) == answer
+
+
+@METHODS
+def test_leniency_reads_malformed_turns_alone(method: Any) -> None:
+    def read(reply: str) -> tuple[Terminal, str | None, str | None]:
+        played = play(method, reply, lenient_answer=True)
+        assert played.turns == (reply.removesuffix("<|end|>"),)
+        return played.terminal, played.answer, played.fault
+
+    assert read(answer_turn("Norway")) == (Terminal.ANSWERED, "Norway", None)
+    assert read("So it is\nNorway<|end|>") == (Terminal.ANSWERED, "Norway", None)
+    assert read("So it is\nNorway") == (Terminal.TOKEN_BUDGET, None, None)
+    assert read("<|end|>") == (Terminal.MALFORMED, None, "blocks")
+    assert read(search_turn("Oslo")) == (Terminal.MALFORMED, None, "search_not_allowed")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cosearch.core.formats import Answer, Ranking, Search, parse_ranking, parse_turn
+from cosearch.core.formats import GRAMMARS, Answer, Ranking, Search, parse_ranking, parse_turn
 from cosearch.core.observe import RankerStage
 from cosearch.core.prompts import document_segments, fill_template, fill_text, load_template
 from cosearch.core.protocols import Segment
@@ -103,7 +103,8 @@ def test_agent_rows_are_well_formed_trajectories(
     rng = random.Random(1)
     for episode in episodes:
         turns = [
-            parse_turn(text) for text in written(agent_row(episode, prompts, Script(), rng), words)
+            parse_turn(text, GRAMMARS["react"])
+            for text in written(agent_row(episode, prompts, Script(), rng), words)
         ]
         assert all(isinstance(turn, Search) for turn in turns[:-1])
         assert 1 <= len(turns[:-1]) <= Script().max_searches
@@ -116,7 +117,7 @@ def test_an_agent_that_always_finds_answers_right(
     script = Script(found=1.0)
     for episode in episodes:
         texts = written(agent_row(episode, prompts, script, random.Random(1)), words)
-        last = parse_turn(texts[-1])
+        last = parse_turn(texts[-1], GRAMMARS["react"])
         assert isinstance(last, Answer)
         assert last.text == episode.task.question.golds[0]
         assert len(texts) == len(episode.task.hops) + 1
