@@ -10,6 +10,9 @@ from cosearch.schema import Encoder, Index, Train
 
 Progress = Callable[[int, int], None]
 
+HEADS = ("causal", "scorer")
+"""Kinds of policies: one that writes text, one that scores pairs and picks."""
+
 
 def set_threads(threads: int) -> None:
     """Bound the threads of every numeric library in this process; one thread keeps bytes equal."""
@@ -25,8 +28,14 @@ def build_codec(folder: str | Path) -> Any:
     return HfCodec(_model_folder(folder))
 
 
-def build_sampler(folder: str | Path, codec: Any, *, batch_tokens: int, dtype: str) -> Any:
-    """The sampler of a model folder."""
+def build_sampler(
+    folder: str | Path, codec: Any, *, batch_tokens: int, dtype: str, head: str = "causal"
+) -> Any:
+    """The sampler of a model folder. ``head``: ``causal`` writes text, ``scorer`` picks."""
+    if _checked(head) == "scorer":
+        from cosearch.engines.ranker_cross_encoder import CrossEncoder
+
+        return CrossEncoder(_model_folder(folder), batch_tokens=batch_tokens, dtype=dtype)
     from cosearch.engines.generator_hf import HfGenerator
 
     return HfGenerator(
@@ -47,14 +56,17 @@ def build_trainer(
     loss: Loss,
     max_tokens: int,
     scratch: Path,
+    head: str = "causal",
 ) -> Any:
     """The trainer of a model folder; ``max_tokens`` is the constant of ``constant_length``."""
+    from cosearch.engines.heads import CausalHead, PickHead
     from cosearch.engines.loss import LossRules
     from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
 
+    scorer = _checked(head) == "scorer"
     return TorchTrainer(
         _model_folder(folder),
-        vocabulary=len(codec.tokenizer),
+        head=PickHead() if scorer else CausalHead(len(codec.tokenizer)),
         dtype="float32",
         rules=OptimizerRules(
             lr=lr,
@@ -105,6 +117,12 @@ def build_retriever(folder: Path, corpus: Any, encoder: Any, settings: Index) ->
         self_check=settings.self_check,
         self_check_floor=settings.self_check_floor,
     )
+
+
+def _checked(head: str) -> str:
+    if head not in HEADS:
+        raise ValueError(f"unknown head {head!r}; a policy's head is one of {', '.join(HEADS)}")
+    return head
 
 
 def _model_folder(folder: str | Path) -> Path:

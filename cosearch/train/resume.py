@@ -89,8 +89,7 @@ class RunStore:
     ) -> None:
         """Record a finished round and the state after it; the state before it goes last."""
         finished = done.number + 1
-        write_frame(self.rollouts / f"round_{finished:03d}.parquet", done.frame(), ROLLOUT_SCHEMA)
-        write_json(self.folder / "metrics" / f"round_{finished:03d}.json", dict(metrics))
+        self.record(done, metrics)
         aside = self.folder / "state" / ".new"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
@@ -105,6 +104,12 @@ class RunStore:
         aside.rename(self.folder / "state" / f"round_{finished:06d}")
         for old in sorted((self.folder / "state").glob("round_*"))[:-1]:
             shutil.rmtree(old)
+
+    def record(self, done: Finished, metrics: Mapping[str, float]) -> None:
+        """Write a round's rollouts and metrics alone; the state stays that of the round before."""
+        finished = done.number + 1
+        write_frame(self.rollouts / f"round_{finished:03d}.parquet", done.frame(), ROLLOUT_SCHEMA)
+        write_json(self.folder / "metrics" / f"round_{finished:03d}.json", dict(metrics))
 
     def metrics(self) -> list[dict[str, float]]:
         """One row per recorded round, round 0 first."""

@@ -8,6 +8,7 @@ import torch
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sample, Sampling
 from cosearch.engines.generator_hf import HfGenerator, checksum
+from cosearch.engines.heads import CausalHead
 from cosearch.engines.loss import LossRules
 from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
 from tests.micro import EOS, VOCABULARY, save_causal_lm
@@ -59,7 +60,7 @@ def test_log_probabilities_are_the_trainers_after_temperature(
 ) -> None:
     trainer = TorchTrainer(
         folder,
-        vocabulary=VOCABULARY,
+        head=CausalHead(VOCABULARY),
         dtype="float32",
         rules=OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1.0, 0, 4096),
         loss=LossRules(0.2, "token_mean", None, 0.0, None, 12),

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from cosearch.core.protocols import NotFinite
 from cosearch.core.types import Sample
+from cosearch.engines.heads import CausalHead
 from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
-from cosearch.engines.trainer_torch import NotFinite, OptimizerRules, TorchTrainer
+from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
 from tests.micro import VOCABULARY, samples, save_causal_lm
 
 LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16)
@@ -32,7 +34,7 @@ def trainer(
     scratch: Path = Path("unused"),
 ) -> TorchTrainer:
     return TorchTrainer(
-        folder, vocabulary=VOCABULARY, dtype=dtype, rules=rules, loss=loss, scratch=scratch
+        folder, head=CausalHead(VOCABULARY), dtype=dtype, rules=rules, loss=loss, scratch=scratch
     )
 
 
