@@ -4,7 +4,7 @@ A head is all that a trainer knows of its kind of policy. Loss, clipping, optimi
 the same for both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -156,6 +156,25 @@ class PickHead:
             logprobs.append(table.gather(1, picks[:, None])[:, 0])
             entropies.append(_entropy(table.detach()))
         return torch.cat(logprobs), torch.cat(entropies)
+
+
+def micro_batches(samples: Sequence[Sample], head: Head, batch_tokens: int) -> Iterator[Batch]:
+    """Samples sorted by length and cut so that a padded batch stays within the token bound."""
+    shapes = [head.shape(sample) for sample in samples]
+    order = sorted(range(len(samples)), key=lambda index: shapes[index][1])
+    start = 0
+    while start < len(order):
+        end = start + 1
+        rows = shapes[order[start]][0]
+        while end < len(order):
+            more, width = shapes[order[end]]
+            if (rows + more) * width > batch_tokens:
+                break
+            rows += more
+            end += 1
+        indices = order[start:end]
+        yield Batch(indices, [samples[index] for index in indices])
+        start = end
 
 
 def right_padded(rows: Sequence[Sequence[int]], *, fill: int) -> tuple[torch.Tensor, torch.Tensor]:

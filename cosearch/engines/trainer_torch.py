@@ -4,7 +4,7 @@ What kind of policy it is, one that writes tokens or one that picks candidates, 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 from cosearch.core.protocols import NotFinite
 from cosearch.core.types import Sample
 from cosearch.engines.generator_hf import checksum
-from cosearch.engines.heads import Batch, Head
+from cosearch.engines.heads import Batch, Head, micro_batches
 from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
 
 
@@ -76,7 +76,7 @@ class TorchTrainer:
     def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
         """Log-probabilities of the trained actions, aligned with ``ids``; 0 outside the mask."""
         found: dict[int, list[float]] = {}
-        for batch in self._micro_batches(samples):
+        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
             logprobs, _ = self._head(self._model, batch, temperature)
             values = iter(logprobs.tolist())
             for index, sample in zip(batch.indices, batch.samples, strict=True):
@@ -88,7 +88,7 @@ class TorchTrainer:
         weights = sequence_weights(samples, self._loss)
         self._optimizer.zero_grad(set_to_none=True)
         totals = _Totals()
-        for batch in self._micro_batches(samples):
+        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
             if not self._loss.kl_coef and not any(any(s.advantages) for s in batch.samples):
                 continue  # nothing but zeros would be added
             loss = self._batch_loss(batch, weights, temperature, totals)
@@ -149,24 +149,6 @@ class TorchTrainer:
         loss = (losses * batch.token_weights(weights)).sum()
         totals.add(loss.detach(), logprobs.detach(), old, entropy, self._loss.clip_eps)
         return loss
-
-    def _micro_batches(self, samples: Sequence[Sample]) -> Iterator[Batch]:
-        """Samples sorted by length and cut so that a padded batch stays within the token bound."""
-        shapes = [self._head.shape(sample) for sample in samples]
-        order = sorted(range(len(samples)), key=lambda index: shapes[index][1])
-        start = 0
-        while start < len(order):
-            end = start + 1
-            rows = shapes[order[start]][0]
-            while end < len(order):
-                more, width = shapes[order[end]]
-                if (rows + more) * width > self._rules.batch_tokens:
-                    break
-                rows += more
-                end += 1
-            indices = order[start:end]
-            yield Batch(indices, [samples[index] for index in indices])
-            start = end
 
     def _not_finite(self, what: str, batch: Batch | None) -> NotFinite:
         reason = f"the {what} of update {self.version} is not finite"
