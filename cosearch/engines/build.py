@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cosearch.core.protocols import Judge
 from cosearch.presets import Loss
 from cosearch.schema import Encoder, Index, Train
 
@@ -78,6 +79,59 @@ def build_trainer(
         ),
         loss=LossRules(**loss.model_dump(), max_tokens=max_tokens),
         scratch=scratch,
+    )
+
+
+def build_likelihood_judge(
+    folder: str | Path,
+    codec: Any,
+    *,
+    templates: str,
+    document: str,
+    max_document_chars: int,
+    max_prompt_tokens: int,
+    max_thought_tokens: int,
+    batch_tokens: int,
+    dtype: str,
+) -> Judge:
+    """The likelihood judge over a frozen agent's folder."""
+    from cosearch.engines.judge_likelihood import JudgePrompt, LikelihoodJudge
+
+    return LikelihoodJudge(
+        build_sampler(folder, codec, batch_tokens=batch_tokens, dtype=dtype),
+        codec,
+        vocabulary=len(codec.tokenizer),
+        prompt=JudgePrompt(
+            templates, document, max_document_chars, max_prompt_tokens, max_thought_tokens
+        ),
+        batch_tokens=batch_tokens,
+    )
+
+
+def build_endpoint_judge(
+    *,
+    url: str,
+    model: str,
+    key_variable: str | None,
+    timeout: float,
+    tries: int,
+    backoff: float,
+    max_tokens: int,
+    templates: str,
+    document: str,
+    max_document_chars: int,
+    cache: Path,
+) -> Judge:
+    """A judge behind an OpenAI-compatible endpoint; ``cache`` keeps its answers."""
+    import time
+
+    from cosearch.engines.judge_endpoint import ChatPrompt, Endpoint, EndpointJudge
+
+    return EndpointJudge(
+        Endpoint(url, model, key_variable, timeout, tries, backoff, max_tokens),
+        ChatPrompt(templates, document, max_document_chars),
+        cache=cache,
+        sleep=time.sleep,
     )
 
 

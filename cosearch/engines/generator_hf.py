@@ -33,7 +33,7 @@ class HfGenerator:
         batch_tokens: int,
         dtype: str,
     ) -> None:
-        self._model = load_causal_lm(folder, dtype)
+        self.model = load_causal_lm(folder, dtype)
         self._eos_ids = eos_ids
         self._batch_tokens = batch_tokens
         self._padded = slice(vocabulary, None)
@@ -50,12 +50,12 @@ class HfGenerator:
 
     def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
         """Take over ``weights`` (every parameter must be named) as version ``version``."""
-        self._model.load_state_dict(weights, strict=True)
+        self.model.load_state_dict(weights, strict=True)
         self.weights = version
 
     def checksum(self) -> str:
         """SHA-256 over all weights, to catch a hand-over that did not happen."""
-        return checksum(self._model.state_dict())
+        return checksum(self.model.state_dict())
 
     def _batches(self, requests: Sequence[Generate]) -> Iterator[list[int]]:
         """Indices of requests that run together: equal sampling, similar length, bounded tokens."""
@@ -125,7 +125,7 @@ class HfGenerator:
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             mask[row, width - len(prompt) :] = 1
         positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
-        output = self._model(
+        output = self.model(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
@@ -141,7 +141,7 @@ class HfGenerator:
     def _forward(
         self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any
     ) -> torch.Tensor:
-        output = self._model(
+        output = self.model(
             input_ids=tokens,
             attention_mask=mask,
             position_ids=positions,

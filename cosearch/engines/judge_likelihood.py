@@ -1,14 +1,13 @@
-"""The likelihood judge: how likely a frozen agent finds the gold answer, given what it was shown.
+"""The likelihood judge: how likely a frozen agent gives the gold answer, after what it was shown.
 
-Stands in for the LLM-as-judge of Table 3 where no large model is at hand: documents that hold the
-answer make it likelier. The score of a case is the geometric mean of the token probabilities of
-its likeliest gold, put as the agent's answer.
+Stands in for the LLM-as-judge of Table 3 where no large model is at hand. The agent reads question,
+query and documents, thinks greedily, and the golds are put as its answer. The score of a case is
+the geometric mean of the token probabilities of its likeliest gold.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 
 import torch
 
@@ -21,43 +20,41 @@ from cosearch.core.prompts import (
     fit_documents,
     load_template,
 )
-from cosearch.core.protocols import Codec, JudgeCase, Segment
-from cosearch.core.types import Sample
-from cosearch.engines.generator_hf import disable_progress_bar
+from cosearch.core.protocols import Codec, Generate, JudgeCase, Segment
+from cosearch.core.types import Sample, Sampling
+from cosearch.engines.generator_hf import HfGenerator
 from cosearch.engines.heads import CausalHead, micro_batches
-
-disable_progress_bar()
 
 
 @dataclass(frozen=True, slots=True)
 class JudgePrompt:
-    """How a case is put to the judge; lengths as for the agent's observations."""
+    """How a case is put to the judge, and the room that the agent has to think."""
 
     templates: str
     document: str
     max_document_chars: int
     max_prompt_tokens: int
+    max_thought_tokens: int
 
 
 class LikelihoodJudge:
-    """Implements ``core.protocols.Judge`` over a causal language model that is never trained.
+    """Implements ``core.protocols.Judge`` over a sampler whose weights nobody trains.
 
-    The last block of template ``judge`` is the agent's answer turn around ``{gold}``; scored are
-    its tokens from the gold on, the closing of the answer included.
+    The last block of template ``judge`` is the agent's turn around ``{reason}`` and ``{gold}``;
+    scored are its tokens from the gold on, the closing of the answer included.
     """
 
     def __init__(
         self,
-        folder: str | Path,
+        agent: HfGenerator,
         codec: Codec,
         *,
         vocabulary: int,
         prompt: JudgePrompt,
         batch_tokens: int,
-        dtype: str,
     ) -> None:
+        self._agent = agent
         self._head = CausalHead(vocabulary)
-        self._model = self._head.load(folder, dtype)
         self._codec = codec
         self._prompt = prompt
         self._batch_tokens = batch_tokens
@@ -65,29 +62,42 @@ class LikelihoodJudge:
     def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
         """Scores in [0, 1]; equal cases are scored once, and a case without golds earns 0."""
         unique = list(dict.fromkeys(cases))
-        rows = [(case, sample) for case in unique for sample in self.samples(case)]
+        prompts = [self._render(case) for case in unique]
+        rows = [
+            (case, sample)
+            for case, prompt, thought in zip(unique, prompts, self._think(prompts), strict=True)
+            for sample in self._samples(case, prompt, thought)
+        ]
         scores: dict[JudgeCase, float] = dict.fromkeys(unique, 0.0)
         likelihoods = self._likelihoods([sample for _, sample in rows])
         for (case, _), likelihood in zip(rows, likelihoods, strict=True):
             scores[case] = max(scores[case], likelihood)
         return [scores[case] for case in cases]
 
-    def samples(self, case: JudgeCase) -> list[Sample]:
+    def _think(self, prompts: Sequence[Sequence[int]]) -> list[str]:
+        """What the agent writes first, greedily, inside its reason; nothing if it opens none."""
+        sampling = Sampling(0.0, 1.0, 0, self._prompt.max_thought_tokens)
+        found = self._agent([Generate("judge", tuple(ids), sampling, 0) for ids in prompts])
+        texts = [self._codec.decode(generation.ids) for generation in found]
+        return [text.partition("<reason>")[2].partition("</reason>")[0].strip() for text in texts]
+
+    def _samples(self, case: JudgeCase, prompt_ids: Sequence[int], thought: str) -> list[Sample]:
         """A row per gold: the conversation up to the answer, and the answer's tokens."""
-        prompt_ids = self._render(case)
         rows = []
         for gold in dict.fromkeys(filter(None, map(str.strip, case.golds))):
-            given, answer = self._answer(gold)
+            given, answer = self._answer(thought, gold)
             zeros = [0.0] * len(answer)
             rows.append(completion_sample([*prompt_ids, *given], answer, zeros, 0.0))
         return rows
 
-    def _answer(self, gold: str) -> tuple[list[int], list[int]]:
-        """Ids of the answer turn before the gold and from it on, cut from one joint encoding."""
+    def _answer(self, thought: str, gold: str) -> tuple[list[int], list[int]]:
+        """Ids of the agent's turn before the gold and from it on, cut from one joint encoding."""
         *_, (_, text) = load_template(self._prompt.templates, "judge")
-        whole = self._codec.encode(fill_text(text, {"gold": gold}))
-        opening = self._codec.encode(fill_text(text.partition("{gold}")[0], {}))
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(opening, whole)))  # noqa: B905
+        fills = {"reason": thought, "gold": gold}
+        whole = self._codec.encode(fill_text(text, fills))
+        opening = self._codec.encode(fill_text(text.partition("{gold}")[0], fills))
+        pairs = zip(opening, whole, strict=False)
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         return whole[:shared], whole[shared:]
 
     def _render(self, case: JudgeCase) -> list[int]:
@@ -102,6 +112,7 @@ class LikelihoodJudge:
                 "question": case.question,
                 "query": case.query,
                 "documents": [segment for document in kept for segment in document],
+                "reason": "",
                 "gold": "",
             }
             *messages, _ = fill_template(prompt.templates, "judge", fills)
@@ -120,7 +131,7 @@ class LikelihoodJudge:
         """exp of the mean log-probability of each row's answer."""
         found: dict[int, float] = {}
         for batch in micro_batches(samples, self._head, self._batch_tokens):
-            logprobs, _ = self._head(self._model, batch, 1.0)
+            logprobs, _ = self._head(self._agent.model, batch, 1.0)
             counts = [sum(sample.loss_mask) for sample in batch.samples]
             for index, own in zip(batch.indices, logprobs.split(counts), strict=True):
                 found[index] = float(own.mean().exp().clamp(max=1.0))

@@ -114,7 +114,7 @@ def test_the_tightest_restriction_is_greedy(folder: Path, restriction: dict[str,
 def test_new_weights_change_what_is_sampled_and_are_counted(folder: Path, tmp_path: Path) -> None:
     generator, other = sampler(folder), sampler(save_causal_lm(tmp_path, seed=1))
     assert generator.checksum() != other.checksum()
-    weights = {name: value.clone() for name, value in other._model.state_dict().items()}
+    weights = {name: value.clone() for name, value in other.model.state_dict().items()}
     generator.load_weights(weights, 3)
     assert generator.checksum() == other.checksum() == checksum(weights)
     found = generator(requests())
