@@ -60,15 +60,12 @@ class CrossEncoderStage:
         if len(whole) <= self.max_pair_tokens:
             return whole
         kept = bisect_right(range(len(text)), self.max_pair_tokens, key=lambda n: len(render(n)))
-        # Cutting inside a word can add a token, so the first cut below the bound is looked for.
-        for chars in range(kept, -1, -1):
-            cut = render(chars)
-            if len(cut) <= self.max_pair_tokens:
-                return cut
-        raise ValueError(
-            f"ranker.max_pair_tokens={self.max_pair_tokens} leaves no room for a document beside"
-            f" query {query!r}: raise it"
-        )
+        if kept == 0:
+            raise ValueError(
+                f"ranker.max_pair_tokens={self.max_pair_tokens} leaves no room for a document"
+                f" beside query {query!r}: raise it"
+            )
+        return render(kept - 1)
 
 
 def show_picks(positions: Sequence[int]) -> str:

@@ -80,7 +80,7 @@ def _draw(scores: torch.Tensor, draws: Sequence[float]) -> torch.Tensor:
     for draw in draws:
         mass = torch.softmax(left, dim=-1).cumsum(dim=-1)
         pick = int(torch.searchsorted(mass, draw * mass[-1], right=True))
-        if pick == len(left) or left[pick].isneginf():  # rounding at the very end of the mass
+        if pick == len(left):  # a draw that rounds to the whole mass
             pick = int(left.argmax())
         picks.append(pick)
         left = left.clone()
