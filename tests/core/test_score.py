@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cosearch.core.credit import assign_credit, ranker_samples
 from cosearch.core.lockstep import run_lockstep
 from cosearch.core.observe import PendingSearch
+from cosearch.core.prompts import fill_template
 from cosearch.core.protocols import Choose
 from cosearch.core.score import CrossEncoderStage
 from cosearch.core.seeds import derive
@@ -132,3 +133,11 @@ def test_equal_picks_from_other_lists_share_no_reward_in_the_release() -> None:
     rules = replace(preset("released"), drop_constant_groups=False)
     advantages = [row[0].advantage for row in assign_credit(played, rules).calls]
     assert advantages[0] == advantages[3] != advantages[1] == advantages[2]
+
+
+@pytest.mark.parametrize("name", ["tiny", "worked", "paper"])
+def test_every_template_set_puts_a_pair(name: str) -> None:
+    wanted = ["question", "query", "title", "text"]
+    (message,) = fill_template(name, "pair", {field: f"<{field}>" for field in wanted})
+    assert message.role == "user"
+    assert [s.text for s in message.segments if not s.trusted] == [f"<{f}>" for f in wanted]

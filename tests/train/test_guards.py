@@ -42,7 +42,7 @@ def history(*rows: dict[str, float]) -> list[dict[str, float]]:
 
 CASES = [
     ("min_well_formed", 0.5, {"end_answered": 0.4}, "end_answered = 0.4 is below"),
-    ("min_ranker_well_formed", 0.5, {"ranker_well_formed": 0.1}, "ranker_well_formed = 0.1 is below"),
+    ("min_ranker_well_formed", 0.5, {"ranker_well_formed": 0}, "ranker_well_formed = 0 is below"),
     ("min_entropy", 0.1, {"agent_entropy": 0.01}, "agent_entropy = 0.01 is below"),
     ("min_entropy", 0.1, {"ranker_entropy": 0.01}, "ranker_entropy = 0.01 is below"),
     ("max_entropy", 2.0, {"agent_entropy": 3.0}, "agent_entropy = 3 is above"),
