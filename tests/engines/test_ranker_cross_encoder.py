@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import BertConfig, BertForSequenceClassification
 
 from cosearch.core.protocols import Choose
 from cosearch.core.types import Sampling
@@ -48,11 +50,29 @@ def by_hand(values: list[float], picks: tuple[int, ...]) -> list[float]:
     return found
 
 
-def test_padding_does_not_change_a_score(folder: Path) -> None:
-    inputs = pairs(6)
+def save_bert(folder: Path) -> Path:
+    """A random scorer that reads both ways, with dropout that must stay off."""
+    torch.manual_seed(3)
+    config = BertConfig(
+        vocab_size=40,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        hidden_dropout_prob=0.5,
+        num_labels=1,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("save", [save_scorer, save_bert])
+def test_padding_does_not_change_a_score(save: Callable[[Path], Path], tmp_path: Path) -> None:
+    inputs, folder = pairs(6), save(tmp_path / "model")
     with torch.no_grad():
         together = score_rows(load_scorer(folder, "float32"), inputs)
     assert together.tolist() == pytest.approx(scores(folder, inputs), abs=1e-5)
+    assert len(set(together.tolist())) > 1
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
