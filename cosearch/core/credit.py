@@ -11,9 +11,17 @@ from dataclasses import dataclass
 
 from cosearch.core.advantages import AdvantageRules, group_advantages, is_constant
 from cosearch.core.grouping import CallKey, GroupRules, Member, group_calls
+from cosearch.core.protocols import Judge, JudgeCase
 from cosearch.core.relevance import RelevanceRule
-from cosearch.core.rewards import Branch, CallReward, RewardRules, call_reward, main_reward
-from cosearch.core.types import Sample, Trajectory
+from cosearch.core.rewards import (
+    Branch,
+    CallReward,
+    RewardRules,
+    call_reward,
+    judged_reward,
+    main_reward,
+)
+from cosearch.core.types import Sample, SearchCall, Trajectory
 
 Modifier = Callable[[Trajectory, Sequence[float]], list[float]]
 """Turns token advantages of a trajectory into others; runs after group normalisation, before the
@@ -64,15 +72,17 @@ class Verdicts:
     calls: tuple[tuple[CallVerdict, ...], ...]
 
 
-def assign_credit(trajectories: Sequence[Trajectory], rules: CreditRules) -> Verdicts:
-    """Verdicts of one round. ``trajectories`` of a question follow each other in sample order."""
+def assign_credit(
+    trajectories: Sequence[Trajectory], rules: CreditRules, judge: Judge | None = None
+) -> Verdicts:
+    """Verdicts of one round. ``trajectories`` of a question follow each other in sample order.
+
+    Raises ValueError when the rules ask for a judge and there is none.
+    """
     questions: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
         questions[trajectory.question.dataset, trajectory.question.id].append(index)
-    rewards = [
-        [call_reward(call, t, rules.reward, rules.relevance) for call in t.calls]
-        for t in trajectories
-    ]
+    rewards = _reward_calls(trajectories, rules, judge)
     agent: dict[int, AgentVerdict] = {}
     placed: dict[CallKey, tuple[str, float, bool]] = {}
     for (dataset, question), members in questions.items():
@@ -90,6 +100,39 @@ def assign_credit(trajectories: Sequence[Trajectory], rules: CreditRules) -> Ver
             for index, row in enumerate(rewards)
         ),
     )
+
+
+def _reward_calls(
+    trajectories: Sequence[Trajectory], rules: CreditRules, judge: Judge | None
+) -> list[list[CallReward]]:
+    """Rewards of all calls, those that a judge scores in one batch."""
+    rewards = [
+        [call_reward(call, t, rules.reward, rules.relevance) for call in t.calls]
+        for t in trajectories
+    ]
+    if rules.reward.source == "composite":
+        return rewards
+    if judge is None:
+        raise ValueError(f"reward.source is {rules.reward.source!r}, and there is no judge to ask")
+    unpaid = {Branch.MALFORMED, Branch.EXCLUDED}
+    keys = [
+        (index, position)
+        for index, row in enumerate(rewards)
+        for position, reward in enumerate(row)
+        if reward.branch not in unpaid
+    ]
+    cases = [judge_case(trajectories[i], trajectories[i].calls[position]) for i, position in keys]
+    for (index, position), score in zip(keys, judge(cases), strict=True):
+        rewards[index][position] = judged_reward(rewards[index][position], score)
+    return rewards
+
+
+def judge_case(trajectory: Trajectory, call: SearchCall) -> JudgeCase:
+    """What a judge sees of ``call``: the documents that the agent was shown, in that order."""
+    shown = call.ranking[: len(call.ranking) - call.dropped_documents]
+    passages = tuple(call.candidates[position].passage for position in shown)
+    question = trajectory.question
+    return JudgeCase(question.text, question.golds, call.query, passages)
 
 
 def _judge_agent(
@@ -142,7 +185,8 @@ def _average_duplicates(
 
     def identity(key: CallKey) -> tuple[object, ...]:
         call = trajectories[key[0]].calls[key[1]]
-        return call.output and call.output.prompt_ids, call.well_formed and call.ranking
+        prompt = call.output and (call.output.prompt_ids, call.output.inputs)
+        return prompt, call.well_formed and call.ranking
 
     same: dict[tuple[object, ...], list[float]] = defaultdict(list)
     for key, value in zip(keys, values, strict=True):
@@ -178,18 +222,22 @@ def agent_samples(
             advantages = modifier(trajectory, advantages)
         mask = trajectory.loss_mask
         masked = [value if flag else 0.0 for value, flag in zip(advantages, mask, strict=True)]
-        samples.append(Sample(trajectory.ids, mask, trajectory.logprobs, masked))
+        samples.append(
+            Sample(trajectory.ids, mask, trajectory.logprobs, masked, group=verdict.group)
+        )
     return samples
 
 
 def ranker_samples(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> list[Sample]:
-    """Ranker samples in the order (trajectory, turn)."""
+    """Ranker samples in the order (trajectory, turn): of a text with its prompt, or of picks."""
     return [
         completion_sample(
             call.output.prompt_ids,
             call.output.generation.ids,
             call.output.generation.logprobs,
             verdict.advantage,
+            inputs=call.output.inputs,
+            group=verdict.group or "",
         )
         for trajectory, row in zip(trajectories, verdicts.calls, strict=True)
         for call, verdict in zip(trajectory.calls, row, strict=True)
@@ -198,12 +246,21 @@ def ranker_samples(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> li
 
 
 def completion_sample(
-    prompt_ids: Sequence[int], ids: Sequence[int], logprobs: Sequence[float], advantage: float
+    prompt_ids: Sequence[int],
+    ids: Sequence[int],
+    logprobs: Sequence[float],
+    advantage: float,
+    *,
+    inputs: tuple[tuple[int, ...], ...] = (),
+    group: str = "",
 ) -> Sample:
-    """A single-turn sample: nothing of the prompt is trained, all of the completion is."""
+    """A single-turn sample: nothing of the prompt is trained, all of the completion is. Picks have
+    ``inputs`` and no prompt, so every pick is trained."""
     return Sample(
         (*prompt_ids, *ids),
         (0,) * len(prompt_ids) + (1,) * len(ids),
         (0.0,) * len(prompt_ids) + tuple(logprobs),
         (0.0,) * len(prompt_ids) + (advantage,) * len(ids),
+        inputs,
+        group,
     )

@@ -1,10 +1,11 @@
-"""What the core asks of engines: requests that trajectories await, and the text codec."""
+"""What the core asks of engines: requests that trajectories await, the text codec, and a judge."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
-from cosearch.core.types import Candidate, Generation, Sampling
+from cosearch.core.types import Candidate, Generation, Passage, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,32 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class Choose:
+    """Pick ``count`` of ``inputs`` one after another from the scoring policy that plays ``role``.
+
+    The policy is Plackett-Luce: each pick is drawn from the softmax, after temperature, over the
+    scores of the inputs not picked yet. The generation's ``ids`` are positions in ``inputs``.
+    Temperature 0 picks by score, ties in the order of ``inputs``.
+    """
+
+    role: str
+    inputs: tuple[tuple[int, ...], ...]
+    """Token ids of each candidate's pair with the query."""
+    count: int
+    sampling: Sampling
+    seed: int
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that answers this request."""
+        return self.role
+
+    def __await__(self) -> Generator["Request", Any, Generation]:
+        result: Generation = yield self
+        return result
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieve:
     """Top ``n`` passages of the fixed retriever for ``query``, best first."""
 
@@ -81,7 +108,36 @@ class Retrieve:
         return result
 
 
-Request = Generate | Retrieve
+Request = Generate | Choose | Retrieve
 
 Engine = Callable[[Sequence[Any]], Sequence[Any]]
 """Answers a batch of requests of its own type, in order. Raises on infrastructure faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCase:
+    """What a judge sees of a ranker call: q0, its golds, q_t, and the passages as shown."""
+
+    question: str
+    golds: tuple[str, ...]
+    query: str
+    passages: tuple[Passage, ...]
+
+
+class Judge(Protocol):
+    """How useful the documents of a ranker call are (row "LLM-as-judge" of Table 3)."""
+
+    def __call__(self, cases: Sequence[JudgeCase]) -> Sequence[float]:
+        """A score in [0, 1] per case, in order. Raises on infrastructure faults."""
+
+
+class NotFinite(RuntimeError):
+    """A trainer's loss or gradient is not a finite number; no step was made.
+
+    ``reason`` says what; ``batch`` is where the offending batch was saved, if it is known.
+    """
+
+    def __init__(self, reason: str, batch: Path | None) -> None:
+        super().__init__(reason if batch is None else f"{reason}; batch saved: {batch}")
+        self.reason = reason
+        self.batch = batch

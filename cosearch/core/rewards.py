@@ -3,11 +3,11 @@ composite ranking reward (Eq. 6), with every choice a parameter."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cosearch.core.relevance import RelevanceRule
-from cosearch.core.text import answer_f1
+from cosearch.core.text import answer_f1, exact_match
 from cosearch.core.types import SearchCall, Trajectory
 
 
@@ -30,6 +30,10 @@ class RewardRules:
     exclude_malformed_trajectories: bool
     """True: calls of malformed trajectories leave ranker training. False: their main term is 0."""
     yes_no_rule: str
+    answer_metric: str
+    """r_main of a well-formed trajectory: ``f1`` (Eq. 4) or ``em`` (Search-R1)."""
+    source: str
+    """What pays a well-formed ranking: ``composite`` (Eq. 6) or ``judge`` (row of Table 3)."""
 
 
 class Branch(StrEnum):
@@ -39,6 +43,7 @@ class Branch(StrEnum):
     RELEVANCE_ONLY = "relevance_only"
     RELEVANCE_AND_MAIN = "relevance_and_main"
     MAIN_ONLY = "main_only"
+    JUDGE = "judge"
     EXCLUDED = "excluded"
 
 
@@ -76,12 +81,13 @@ def relevance_reward(labels: Sequence[bool], ranking: Sequence[int], rules: Rewa
 
 
 def main_reward(trajectory: Trajectory, rules: RewardRules) -> float:
-    """r_main (Eq. 4): answer F1 of a well-formed trajectory, else -alpha."""
+    """r_main (Eq. 4): answer F1, or exact match, of a well-formed trajectory, else -alpha."""
     if not trajectory.well_formed:
         return -rules.format_penalty
-    return answer_f1(
-        trajectory.answer or "", trajectory.question.golds, yes_no_rule=rules.yes_no_rule
-    )
+    answer, golds = trajectory.answer or "", trajectory.question.golds
+    if rules.answer_metric == "em":
+        return exact_match(answer, golds)
+    return answer_f1(answer, golds, yes_no_rule=rules.yes_no_rule)
 
 
 def composite_reward(
@@ -104,7 +110,7 @@ def composite_reward(
 def call_reward(
     call: SearchCall, trajectory: Trajectory, rules: RewardRules, relevance: RelevanceRule
 ) -> CallReward:
-    """Reward of one search call inside its trajectory."""
+    """Reward of one search call inside its trajectory, before any judge is asked."""
     labels = relevance.label(trajectory.question, call.candidates)
     r_rel = relevance_reward(labels, call.ranking, rules)
     r_main = main_reward(trajectory, rules)
@@ -117,3 +123,14 @@ def call_reward(
         well_formed=call.well_formed, has_answer=any(labels), r_rel=r_rel, main=main, rules=rules
     )
     return CallReward(labels, any(labels), r_rel, r_main, r_rank, branch)
+
+
+def judged_reward(reward: CallReward, score: float) -> CallReward:
+    """``reward`` with the judge's ``score`` in place of the composite; what went before stays:
+    a malformed ranking earns -alpha, a call of a malformed trajectory nothing.
+
+    Raises ValueError for a score outside [0, 1].
+    """
+    if not 0 <= score <= 1:
+        raise ValueError(f"the judge gave a score of {score}; scores lie in [0, 1]")
+    return replace(reward, r_rank=score, branch=Branch.JUDGE)

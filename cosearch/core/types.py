@@ -93,13 +93,18 @@ class Terminal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RankerOutput:
-    """One generation of the ranker policy. ``fault`` is None iff it was well formed (f = 1)."""
+    """One generation of the ranker policy. ``fault`` is None iff it was well formed (f = 1).
+
+    A ranker that writes has a prompt. One that scores has ``inputs``, a pair of the query with
+    each candidate, and its generation's ids are the positions it picked.
+    """
 
     prompt_ids: tuple[int, ...]
     generation: Generation
     text: str
     fault: str | None
     dropped_candidates: int
+    inputs: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +172,17 @@ class Sample:
     """What a trainer learns from: it knows no agent, ranker, reward or group.
 
     ``ids`` is prompt plus completion; ``loss_mask``, ``old_logprobs`` and ``advantages`` align with
-    it token by token (one advantage per action).
+    it token by token (one advantage per action). For a policy that scores, ``ids`` are the
+    positions it picked from ``inputs``, which holds the token ids of every candidate's pair.
+    ``group`` names the samples whose rewards were compared; empty: none.
     """
 
     ids: Sequence[int]
     loss_mask: Sequence[int]
     old_logprobs: Sequence[float]
     advantages: Sequence[float]
+    inputs: tuple[tuple[int, ...], ...] = ()
+    group: str = ""
 
     def __post_init__(self) -> None:
         columns = (self.ids, self.loss_mask, self.old_logprobs, self.advantages)

@@ -5,10 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cosearch.core.protocols import Judge
 from cosearch.presets import Loss
 from cosearch.schema import Encoder, Index, Train
 
 Progress = Callable[[int, int], None]
+
+HEADS = ("causal", "scorer")
+"""Kinds of policies: one that writes text, one that scores pairs and picks."""
 
 
 def set_threads(threads: int) -> None:
@@ -25,8 +29,14 @@ def build_codec(folder: str | Path) -> Any:
     return HfCodec(_model_folder(folder))
 
 
-def build_sampler(folder: str | Path, codec: Any, *, batch_tokens: int, dtype: str) -> Any:
-    """The sampler of a model folder."""
+def build_sampler(
+    folder: str | Path, codec: Any, *, batch_tokens: int, dtype: str, head: str = "causal"
+) -> Any:
+    """The sampler of a model folder. ``head``: ``causal`` writes text, ``scorer`` picks."""
+    if _checked(head) == "scorer":
+        from cosearch.engines.ranker_cross_encoder import CrossEncoder
+
+        return CrossEncoder(_model_folder(folder), batch_tokens=batch_tokens, dtype=dtype)
     from cosearch.engines.generator_hf import HfGenerator
 
     return HfGenerator(
@@ -47,14 +57,17 @@ def build_trainer(
     loss: Loss,
     max_tokens: int,
     scratch: Path,
+    head: str = "causal",
 ) -> Any:
     """The trainer of a model folder; ``max_tokens`` is the constant of ``constant_length``."""
+    from cosearch.engines.heads import CausalHead, PickHead
     from cosearch.engines.loss import LossRules
     from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
 
+    scorer = _checked(head) == "scorer"
     return TorchTrainer(
         _model_folder(folder),
-        vocabulary=len(codec.tokenizer),
+        head=PickHead() if scorer else CausalHead(len(codec.tokenizer)),
         dtype="float32",
         rules=OptimizerRules(
             lr=lr,
@@ -66,6 +79,59 @@ def build_trainer(
         ),
         loss=LossRules(**loss.model_dump(), max_tokens=max_tokens),
         scratch=scratch,
+    )
+
+
+def build_likelihood_judge(
+    folder: str | Path,
+    codec: Any,
+    *,
+    templates: str,
+    document: str,
+    max_document_chars: int,
+    max_prompt_tokens: int,
+    max_thought_tokens: int,
+    batch_tokens: int,
+    dtype: str,
+) -> Judge:
+    """The likelihood judge over a frozen agent's folder."""
+    from cosearch.engines.judge_likelihood import JudgePrompt, LikelihoodJudge
+
+    return LikelihoodJudge(
+        build_sampler(folder, codec, batch_tokens=batch_tokens, dtype=dtype),
+        codec,
+        vocabulary=len(codec.tokenizer),
+        prompt=JudgePrompt(
+            templates, document, max_document_chars, max_prompt_tokens, max_thought_tokens
+        ),
+        batch_tokens=batch_tokens,
+    )
+
+
+def build_endpoint_judge(
+    *,
+    url: str,
+    model: str,
+    key_variable: str | None,
+    timeout: float,
+    tries: int,
+    backoff: float,
+    max_tokens: int,
+    templates: str,
+    document: str,
+    max_document_chars: int,
+    cache: Path,
+) -> Judge:
+    """A judge behind an OpenAI-compatible endpoint; ``cache`` keeps its answers."""
+    import time
+
+    from cosearch.engines.judge_endpoint import ChatPrompt, Endpoint, EndpointJudge
+
+    return EndpointJudge(
+        Endpoint(url, model, key_variable, timeout, tries, backoff, max_tokens),
+        ChatPrompt(templates, document, max_document_chars),
+        cache=cache,
+        sleep=time.sleep,
     )
 
 
@@ -105,6 +171,12 @@ def build_retriever(folder: Path, corpus: Any, encoder: Any, settings: Index) ->
         self_check=settings.self_check,
         self_check_floor=settings.self_check_floor,
     )
+
+
+def _checked(head: str) -> str:
+    if head not in HEADS:
+        raise ValueError(f"unknown head {head!r}; a policy's head is one of {', '.join(HEADS)}")
+    return head
 
 
 def _model_folder(folder: str | Path) -> Path:

@@ -12,28 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
+from cosearch.engines.heads import at_least_float32, load_causal_lm
 
 disable_progress_bar()
-
-DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-
-
-def at_least_float32(values: torch.Tensor) -> torch.Tensor:
-    """``values`` in a type that probabilities can be summed in."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
-
-
-def load_causal_lm(folder: str | Path, dtype: str) -> Any:
-    """A causal language model in evaluation mode, from safetensors of our own disk only."""
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
-    )
-    return model.eval()
 
 
 class HfGenerator:
@@ -48,7 +33,7 @@ class HfGenerator:
         batch_tokens: int,
         dtype: str,
     ) -> None:
-        self._model = load_causal_lm(folder, dtype)
+        self.model = load_causal_lm(folder, dtype)
         self._eos_ids = eos_ids
         self._batch_tokens = batch_tokens
         self._padded = slice(vocabulary, None)
@@ -65,12 +50,12 @@ class HfGenerator:
 
     def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
         """Take over ``weights`` (every parameter must be named) as version ``version``."""
-        self._model.load_state_dict(weights, strict=True)
+        self.model.load_state_dict(weights, strict=True)
         self.weights = version
 
     def checksum(self) -> str:
         """SHA-256 over all weights, to catch a hand-over that did not happen."""
-        return checksum(self._model.state_dict())
+        return checksum(self.model.state_dict())
 
     def _batches(self, requests: Sequence[Generate]) -> Iterator[list[int]]:
         """Indices of requests that run together: equal sampling, similar length, bounded tokens."""
@@ -95,7 +80,7 @@ class HfGenerator:
     def _sample(self, requests: Sequence[Generate]) -> list[Generation]:
         sampling = requests[0].sampling
         limits = [request.sampling.max_tokens for request in requests]
-        draws = np.stack([_uniforms(request.seed, max(limits)) for request in requests])
+        draws = np.stack([uniforms(request.seed, max(limits)) for request in requests])
         ids: list[list[int]] = [[] for _ in requests]
         logprobs: list[list[float]] = [[] for _ in requests]
         stopped = [False] * len(requests)
@@ -140,7 +125,7 @@ class HfGenerator:
             ids[row, width - len(prompt) :] = torch.tensor(prompt)
             mask[row, width - len(prompt) :] = 1
         positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
-        output = self._model(
+        output = self.model(
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
@@ -156,7 +141,7 @@ class HfGenerator:
     def _forward(
         self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any
     ) -> torch.Tensor:
-        output = self._model(
+        output = self.model(
             input_ids=tokens,
             attention_mask=mask,
             position_ids=positions,
@@ -175,7 +160,8 @@ def _decoding(sampling: Sampling) -> tuple[float, float, int]:
     return sampling.temperature, sampling.top_p, sampling.top_k
 
 
-def _uniforms(seed: int, count: int) -> np.ndarray:
+def uniforms(seed: int, count: int) -> np.ndarray:
+    """The stream of a request, ``count`` draws from [0, 1)."""
     return np.random.Generator(np.random.Philox(seed)).random(count, dtype=np.float64)
 
 

@@ -4,6 +4,7 @@ The weight of a token is fixed before any batch is cut, from the samples of the 
 step. So the gradient is the same for every micro-batch size, accumulation count and process count.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,10 @@ from cosearch.core.types import Sample
 @dataclass(frozen=True, slots=True)
 class LossRules:
     """``aggregation``: ``sum_per_sequence`` (Eq. 3: tokens summed, sequences averaged),
-    ``token_mean``, ``sequence_mean``, or ``constant_length`` (tokens summed over
-    ``max_tokens``, sequences averaged). ``kl_coef`` weighs the k3 estimate to the initial model."""
+    ``token_mean``, ``sequence_mean``, ``constant_length`` (tokens summed over ``max_tokens``,
+    sequences averaged), or ``per_group_mean`` (tokens summed, sequences averaged inside their
+    group first, then the groups that an update holds). ``kl_coef`` weighs the k3 estimate to the
+    initial model."""
 
     clip_eps: float
     aggregation: str
@@ -39,6 +42,9 @@ def sequence_weights(samples: Sequence[Sample], rules: LossRules) -> list[float]
             return [1 / (count * max(1, n)) for n in tokens]
         case "constant_length":
             return [1 / (count * rules.max_tokens)] * count
+        case "per_group_mean":
+            members = Counter(sample.group for sample in samples)
+            return [1 / (len(members) * members[sample.group]) for sample in samples]
     raise ValueError(f"unknown loss aggregation {rules.aggregation!r}")
 
 

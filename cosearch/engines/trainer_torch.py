@@ -1,16 +1,20 @@
-"""A policy's trainer in plain torch: AdamW over the clipped surrogate, one process."""
+"""A policy's trainer in plain torch: AdamW over the clipped surrogate, one process.
+
+What kind of policy it is, one that writes tokens or one that picks candidates, is its head's.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from cosearch.core.protocols import NotFinite
 from cosearch.core.types import Sample
-from cosearch.engines.generator_hf import at_least_float32, checksum, load_causal_lm
+from cosearch.engines.generator_hf import checksum
+from cosearch.engines.heads import Batch, Head, micro_batches
 from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
 
 
@@ -40,10 +44,6 @@ class UpdateStats:
     trained_tokens: int
 
 
-class NotFinite(RuntimeError):
-    """The loss or the gradient is not a finite number; the message names the saved batch."""
-
-
 class TorchTrainer:
     """Trains one model. ``version`` counts optimiser steps. State is exact: a trainer
     restored from what ``save`` wrote makes the same steps as one that was never stopped."""
@@ -52,16 +52,15 @@ class TorchTrainer:
         self,
         folder: str | Path,
         *,
-        vocabulary: int,
+        head: Head,
         dtype: str,
         rules: OptimizerRules,
         loss: LossRules,
         scratch: Path,
     ) -> None:
-        self._model = load_causal_lm(folder, dtype)
+        self._head = head
+        self._model = head.load(folder, dtype)
         self._reference = deepcopy(self._model) if loss.kl_coef > 0 else None
-        self._vocabulary = vocabulary
-        """Rows of the output layer beyond it belong to no token; the sampler skips them too."""
         self._rules = rules
         self._loss = loss
         self._scratch = scratch
@@ -75,10 +74,10 @@ class TorchTrainer:
 
     @torch.no_grad()
     def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
-        """Log-probabilities of the trained tokens, aligned with ``ids`` (0 where the mask is 0)."""
+        """Log-probabilities of the trained actions, aligned with ``ids``; 0 outside the mask."""
         found: dict[int, list[float]] = {}
-        for batch in self._micro_batches(samples):
-            logprobs, _ = self._forward(self._model, batch, temperature)
+        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
+            logprobs, _ = self._head(self._model, batch, temperature)
             values = iter(logprobs.tolist())
             for index, sample in zip(batch.indices, batch.samples, strict=True):
                 found[index] = [next(values) if flag else 0.0 for flag in sample.loss_mask]
@@ -89,7 +88,7 @@ class TorchTrainer:
         weights = sequence_weights(samples, self._loss)
         self._optimizer.zero_grad(set_to_none=True)
         totals = _Totals()
-        for batch in self._micro_batches(samples):
+        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
             if not self._loss.kl_coef and not any(any(s.advantages) for s in batch.samples):
                 continue  # nothing but zeros would be added
             loss = self._batch_loss(batch, weights, temperature, totals)
@@ -138,96 +137,28 @@ class TorchTrainer:
         return min(1.0, (self.version + 1) / max(1, self._rules.warmup_updates))
 
     def _batch_loss(
-        self, batch: "_Batch", weights: Sequence[float], temperature: float, totals: "_Totals"
+        self, batch: Batch, weights: Sequence[float], temperature: float, totals: "_Totals"
     ) -> torch.Tensor:
-        logprobs, entropy = self._forward(self._model, batch, temperature)
+        logprobs, entropy = self._head(self._model, batch, temperature)
         old, advantages = batch.column("old_logprobs"), batch.column("advantages")
         losses = token_losses(logprobs, old, advantages, self._loss)
         if self._reference is not None:
             with torch.no_grad():
-                reference, _ = self._forward(self._reference, batch, temperature)
+                reference, _ = self._head(self._reference, batch, temperature)
             losses = losses + self._loss.kl_coef * kl_to_reference(logprobs, reference)
         loss = (losses * batch.token_weights(weights)).sum()
         totals.add(loss.detach(), logprobs.detach(), old, entropy, self._loss.clip_eps)
         return loss
 
-    def _forward(
-        self, model: Any, batch: "_Batch", temperature: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities and entropies [tokens] of the trained tokens of ``batch``, row by row.
-
-        The output layer runs on those positions alone.
-        """
-        hidden = model.base_model(input_ids=batch.ids, attention_mask=batch.attention)
-        states = hidden.last_hidden_state[:, :-1][batch.trained[:, 1:]]
-        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
-        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
-        with torch.no_grad():
-            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
-        targets = batch.ids[:, 1:][batch.trained[:, 1:]]
-        return logprobs.gather(1, targets[:, None])[:, 0], entropy
-
-    def _micro_batches(self, samples: Sequence[Sample]) -> Iterator["_Batch"]:
-        """Samples sorted by length and cut so that a padded batch stays within the token bound."""
-        order = sorted(range(len(samples)), key=lambda index: len(samples[index].ids))
-        start = 0
-        while start < len(order):
-            end = start + 1
-            while (
-                end < len(order)
-                and len(samples[order[end]].ids) * (end - start + 1) <= self._rules.batch_tokens
-            ):
-                end += 1
-            indices = order[start:end]
-            yield _Batch(indices, [samples[index] for index in indices])
-            start = end
-
-    def _not_finite(self, what: str, batch: "_Batch | None") -> NotFinite:
+    def _not_finite(self, what: str, batch: Batch | None) -> NotFinite:
+        reason = f"the {what} of update {self.version} is not finite"
         if batch is None:
-            return NotFinite(f"the {what} of update {self.version} is not finite")
+            return NotFinite(reason, None)
         path = self._scratch / f"not_finite_{self.version}.pt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({"ids": batch.ids, "indices": batch.indices}, path)
-        return NotFinite(f"the {what} of update {self.version} is not finite; batch saved: {path}")
-
-
-class _Batch:
-    """Right-padded rows. ``trained`` marks the tokens under the loss mask."""
-
-    def __init__(self, indices: Sequence[int], samples: Sequence[Sample]) -> None:
-        self.indices = indices
-        self.samples = samples
-        width = max(len(sample.ids) for sample in samples)
-        self.ids = torch.zeros(len(samples), width, dtype=torch.long)
-        self.attention = torch.zeros(len(samples), width, dtype=torch.long)
-        self.trained = torch.zeros(len(samples), width, dtype=torch.bool)
-        for row, sample in enumerate(samples):
-            length = len(sample.ids)
-            self.ids[row, :length] = torch.tensor(sample.ids)
-            self.attention[row, :length] = 1
-            self.trained[row, :length] = torch.tensor(sample.loss_mask, dtype=torch.bool)
-
-    def column(self, name: str) -> torch.Tensor:
-        """A per-token field of the samples at the trained tokens, [tokens]."""
-        return torch.tensor(
-            [
-                value
-                for sample in self.samples
-                for value, flag in zip(getattr(sample, name), sample.loss_mask, strict=True)
-                if flag
-            ]
-        )
-
-    def token_weights(self, weights: Sequence[float]) -> torch.Tensor:
-        """The weight of every trained token, [tokens]."""
-        return torch.tensor(
-            [
-                weights[index]
-                for index, sample in zip(self.indices, self.samples, strict=True)
-                for flag in sample.loss_mask
-                if flag
-            ]
-        )
+        rows = [asdict(sample) for sample in batch.samples]
+        torch.save({"indices": list(batch.indices), "samples": rows}, path)
+        return NotFinite(reason, path)
 
 
 class _Totals:

@@ -6,16 +6,33 @@ ranker, score, group, estimate advantages, update both policies on that same dat
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
 
-from cosearch.core.credit import CreditRules, agent_samples, assign_credit, ranker_samples
-from cosearch.core.protocols import Engine
+from cosearch.core.credit import (
+    CreditRules,
+    Verdicts,
+    agent_samples,
+    assign_credit,
+    ranker_samples,
+)
+from cosearch.core.protocols import Engine, Judge, NotFinite
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.train.collect import Play, collect
-from cosearch.train.policy import Policy, learn, prepare
+from cosearch.train.guards import Diverged, Guards, verdict
+from cosearch.train.policy import Policy, Prepared, learn, prepare
 from cosearch.train.record import Round
 from cosearch.train.resume import RunStore
+
+Phase = Callable[[str], AbstractContextManager[None]]
+"""Opens a context around a named part of a round, to time it."""
+
+
+def untimed(name: str) -> AbstractContextManager[None]:
+    """A phase that nobody times."""
+    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,41 +61,86 @@ def train(
     evaluate: Callable[[], Mapping[str, float]],
     store: RunStore,
     report: Callable[[int, str, Mapping[str, float]], None],
-) -> None:
-    """Run the rounds that ``store`` does not hold yet.
+    judge: Judge | None = None,
+    guards: Guards | None = None,
+    phase: Phase = untimed,
+) -> Diverged | None:
+    """Run the rounds that ``store`` does not hold yet; returns why they stopped early, if so.
 
     ``play(round)`` starts trajectories of that round; ``learners`` are the roles that are trained,
-    in order; ``evaluate`` measures the current policies on development questions.
+    in order; ``evaluate`` measures the current policies on development questions; ``judge`` pays
+    the ranker where the rules ask for one; ``phase`` times the parts of a round. The round in which
+    a run diverged is recorded without its state: ``store`` holds that of the round before.
     """
     first = store.resume(policies, learners)
     if first == 0:
-        store.start(evaluate())
+        with phase("evaluate"):
+            store.start(evaluate())
     for number in range(first, rules.rounds):
         report(number, "rollout", {})
-        trajectories = _roll_out(number, rules, questions, play(number), engines)
+        with phase("rollout"):
+            trajectories = _roll_out(number, rules, questions, play(number), engines)
         report(number, "update", {})
-        verdicts = assign_credit(trajectories, credit)
-        samples = {
-            "agent": agent_samples(trajectories, verdicts),
-            "ranker": ranker_samples(trajectories, verdicts),
-        }
-        prepared = {
-            role: prepare(policies[role], samples[role], rules.importance_cap) for role in learners
-        }
-        updates = {
-            role: learn(
-                policies[role],
-                prepared[role].samples,
-                per_update=rules.update_questions * rules.group_size,
-                seed=derive(rules.seed, "update", number, role),
-            )
-            for role in learners
-        }
+        with phase("score"):
+            verdicts = assign_credit(trajectories, credit, judge)
+        done, broken = _learn(number, rules, trajectories, verdicts, policies, learners, phase)
         due = (number + 1) % rules.dev_every == 0 or number + 1 == rules.rounds
-        done = Round(number, trajectories, verdicts, prepared, updates, evaluate() if due else {})
+        if due and broken is None:
+            with phase("evaluate"):
+                done = replace(done, dev=evaluate())
         metrics = done.metrics(credit)
-        store.save(done, metrics, policies, learners)
+        if broken is None and guards is not None:
+            broken = verdict(_history(store, metrics), guards)
+        if broken is not None:
+            store.record(done, metrics)
+            return Diverged(number + 1, broken)
+        with phase("checkpoint"):
+            store.save(done, metrics, policies, learners)
         report(number, "done", metrics)
+    return None
+
+
+def _learn(
+    number: int,
+    rules: LoopRules,
+    trajectories: Sequence[Trajectory],
+    verdicts: Verdicts,
+    policies: Mapping[str, Policy],
+    learners: Sequence[str],
+    phase: Phase,
+) -> tuple[Round, str | None]:
+    """Update every learning role on the round's samples; with the reason if one could not be.
+
+    All old log-probabilities are measured before the first update: roles may share their weights.
+    """
+    samples = {
+        "agent": agent_samples(trajectories, verdicts),
+        "ranker": ranker_samples(trajectories, verdicts),
+    }
+    prepared: dict[str, Prepared] = {}
+    updates: dict[str, list[Any]] = {}
+    for role in learners:
+        with phase(f"update_{role}"):
+            prepared[role] = prepare(policies[role], samples[role], rules.importance_cap)
+    broken = None
+    for role in learners:
+        try:
+            with phase(f"update_{role}"):
+                updates[role] = learn(
+                    policies[role],
+                    prepared[role].samples,
+                    per_update=rules.update_questions * rules.group_size,
+                    seed=derive(rules.seed, "update", number, role),
+                )
+        except NotFinite as error:
+            broken = f"{role}: {error.reason} in round {number + 1}"
+            break
+    return Round(number, trajectories, verdicts, prepared, updates, {}), broken
+
+
+def _history(store: RunStore, metrics: Mapping[str, float]) -> list[Mapping[str, float]]:
+    """Metrics of the rounds up to this one; a run killed while it stopped left this one's too."""
+    return [*(row for row in store.metrics() if row["round"] < metrics["round"]), metrics]
 
 
 def _roll_out(

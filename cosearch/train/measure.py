@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from cosearch.core.credit import CreditRules
-from cosearch.core.rewards import call_reward, hit_at, main_reward
-from cosearch.core.text import exact_match
+from cosearch.core.rewards import call_reward, hit_at
+from cosearch.core.text import answer_f1, exact_match
 from cosearch.core.types import Trajectory
 
 
@@ -19,8 +19,12 @@ def measure(trajectories: Sequence[Trajectory], credit: CreditRules) -> dict[str
     ]
     answerable = [(call, reward) for call, reward in calls if reward.has_answer]
     count = len(trajectories)
+    rule = credit.reward.yes_no_rule
     return {
-        "f1": math.fsum(main_reward(t, credit.reward) for t in answered) / count,
+        "f1": math.fsum(
+            answer_f1(t.answer or "", t.question.golds, yes_no_rule=rule) for t in answered
+        )
+        / count,
         "em": math.fsum(exact_match(t.answer or "", t.question.golds) for t in answered) / count,
         "well_formed": len(answered) / count,
         "searches": len(calls) / count,

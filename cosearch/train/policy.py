@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from cosearch.core.protocols import Codec, Generate
+from cosearch.core.protocols import Codec
 from cosearch.core.types import Generation, Sample
 
 
@@ -23,11 +23,12 @@ class ModelCodec(Codec, Protocol):
 
 
 class Sampler(Protocol):
-    """The engine behind a role's ``Generate`` requests."""
+    """The engine behind a role's requests: ``Generate`` where it writes, ``Choose`` where it
+    scores and picks."""
 
     weights: int
 
-    def __call__(self, requests: Sequence[Generate]) -> Sequence[Generation]:
+    def __call__(self, requests: Sequence[Any]) -> Sequence[Generation]:
         """One generation per request, in order."""
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:

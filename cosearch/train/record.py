@@ -18,7 +18,8 @@ from cosearch.train.policy import Prepared
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A finished round. ``prepared`` and ``updates`` hold the roles that were trained."""
+    """A finished round. ``prepared`` and ``updates`` hold the roles that were trained; a role
+    whose update failed has none."""
 
     number: int
     trajectories: Sequence[Trajectory]
@@ -48,7 +49,7 @@ class Round:
             values[f"{role}_samples"] = len(prepared.samples)
             values[f"{role}_gap_mean"] = prepared.gap_mean
             values[f"{role}_gap_max"] = prepared.gap_max
-            rows = [asdict(update) for update in self.updates[role]]
+            rows = [asdict(update) for update in self.updates.get(role, ())]
             values[f"{role}_updates"] = len(rows)
             for name in rows[0] if rows else ():
                 values[f"{role}_{name}"] = _mean(row[name] for row in rows)

@@ -8,6 +8,7 @@ on after the last finished round and ends with the same bytes.
 import csv
 import fcntl
 import io
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -89,8 +90,7 @@ class RunStore:
     ) -> None:
         """Record a finished round and the state after it; the state before it goes last."""
         finished = done.number + 1
-        write_frame(self.rollouts / f"round_{finished:03d}.parquet", done.frame(), ROLLOUT_SCHEMA)
-        write_json(self.folder / "metrics" / f"round_{finished:03d}.json", dict(metrics))
+        self.record(done, metrics)
         aside = self.folder / "state" / ".new"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
@@ -105,6 +105,16 @@ class RunStore:
         aside.rename(self.folder / "state" / f"round_{finished:06d}")
         for old in sorted((self.folder / "state").glob("round_*"))[:-1]:
             shutil.rmtree(old)
+
+    def record(self, done: Finished, metrics: Mapping[str, float]) -> None:
+        """Write a round's rollouts and metrics alone; the state stays that of the round before.
+
+        A measure that is not finite, as a diverging round may have, is left out.
+        """
+        finished = done.number + 1
+        finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        write_frame(self.rollouts / f"round_{finished:03d}.parquet", done.frame(), ROLLOUT_SCHEMA)
+        write_json(self.folder / "metrics" / f"round_{finished:03d}.json", finite)
 
     def metrics(self) -> list[dict[str, float]]:
         """One row per recorded round, round 0 first."""

@@ -15,6 +15,7 @@ from cosearch.core.credit import (
     completion_sample,
     ranker_samples,
 )
+from cosearch.core.protocols import JudgeCase
 from cosearch.core.rewards import Branch
 from cosearch.core.types import SearchCall, Trajectory
 from tests.core.builders import call, output, preset, question, trajectory
@@ -214,3 +215,67 @@ def test_presets_are_the_two_readings() -> None:
 
     assert switches(PAPER) == (3, True, False, False, None)
     assert switches(RELEASED) == (4, False, True, True, 2.0)
+
+
+JUDGED = replace(PAPER, reward=replace(PAPER.reward, source="judge"))
+
+
+class TitleJudge:
+    """A judge to whom the place of Oslo is all; remembers its cases."""
+
+    def __init__(self) -> None:
+        self.cases: list[JudgeCase] = []
+
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
+        self.cases += cases
+        return [float(case.passages[0].text == "Oslo") for case in cases]
+
+
+def test_a_judge_pays_well_formed_calls_of_good_trajectories() -> None:
+    played = samples_of(
+        (call(ranking=FIRST),), (call(ranking=SECOND),), (call(fault="ids"),), (call(),)
+    )
+    played[3] = replace(played[3], terminal=trajectory(answer=None).terminal)
+    judge = TitleJudge()
+    verdicts = assign_credit(played, JUDGED, judge)
+    rewards = [row[0].reward for row in verdicts.calls]
+    assert [reward.r_rank for reward in rewards] == [1.0, 0.0, -0.2, 0.0]
+    assert [reward.branch for reward in rewards] == [
+        Branch.JUDGE,
+        Branch.JUDGE,
+        Branch.MALFORMED,
+        Branch.EXCLUDED,
+    ]
+    assert groups(verdicts) == [["nq/q1#0"]] * 3 + [[None]]
+    expected = group_advantages([1.0, 0.0, -0.2], PAPER.advantage)
+    assert [row[0].advantage for row in verdicts.calls[:3]] == expected
+    assert len(judge.cases) == 2
+    assert [v.reward for v in verdicts.agent] == [1.0, 1.0, 1.0, -0.2]
+
+
+def test_a_judge_sees_what_the_agent_saw() -> None:
+    cut = replace(call(ranking=(2, 0, 1)), dropped_documents=1)
+    judge = TitleJudge()
+    assign_credit(samples_of((cut,)), JUDGED, judge)
+    (case,) = judge.cases
+    asked = question()
+    assert (case.question, case.golds, case.query) == (asked.text, asked.golds, "capital")
+    assert [passage.text for passage in case.passages] == ["y", "Oslo"]
+
+
+def test_rules_that_need_a_judge_do_not_go_without() -> None:
+    with pytest.raises(ValueError, match="'judge', and there is no judge"):
+        assign_credit(samples_of((call(),)), JUDGED)
+
+
+def test_no_judge_is_asked_for_the_composite() -> None:
+    judge = TitleJudge()
+    assign_credit(samples_of((call(),)), PAPER, judge)
+    assert judge.cases == []
+
+
+def test_samples_know_their_group() -> None:
+    played = samples_of((call(),), (call(),), (call(),))
+    verdicts = assign_credit(played, PAPER)
+    assert {sample.group for sample in agent_samples(played, verdicts)} == {"nq/q1"}
+    assert {sample.group for sample in ranker_samples(played, verdicts)} == {"nq/q1#0"}

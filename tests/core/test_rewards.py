@@ -15,6 +15,7 @@ from cosearch.core.rewards import (
     call_reward,
     composite_reward,
     hit_at,
+    judged_reward,
     main_reward,
     ndcg_at,
     relevance_reward,
@@ -184,3 +185,33 @@ def test_main_reward_is_the_best_answer_f1() -> None:
     assert main_reward(trajectory(answer="no", asked=question("no way")), PAPER) == 2 / 3
     squad = replace(PAPER, yes_no_rule="squad")
     assert main_reward(trajectory(answer="no", asked=question("no way")), squad) == 0.0
+
+
+@pytest.mark.parametrize(("answer", "f1", "em"), [(GOLD, 1, 1), ("alpha beta gamma x", 0.75, 0)])
+def test_the_agent_may_be_paid_by_exact_match(answer: str, f1: float, em: float) -> None:
+    """Search-R1's reward; Eq. 6 then adds it in the place of F1."""
+    search = call(texts=[GOLD, "x", "y"])
+    played = trajectory(search, answer=answer, asked=question(GOLD))
+    by_match = replace(PAPER, answer_metric="em")
+    assert main_reward(played, PAPER) == f1
+    assert main_reward(played, by_match) == em
+    assert call_reward(search, played, by_match, TOKENS).r_rank == 1 + em
+    assert main_reward(trajectory(answer=None), by_match) == -0.2
+    free = replace(by_match, format_penalty=0.0)
+    assert main_reward(trajectory(answer=None), free) == 0.0
+
+
+def test_a_judges_score_stands_in_for_the_composite() -> None:
+    search = call()
+    reward = call_reward(search, trajectory(search), PAPER, TOKENS)
+    judged = judged_reward(reward, 0.3)
+    assert (judged.r_rank, judged.branch) == (0.3, Branch.JUDGE)
+    assert replace(judged, r_rank=reward.r_rank, branch=reward.branch) == reward
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan, math.inf])
+def test_a_judges_score_lies_between_0_and_1(score: float) -> None:
+    search = call()
+    reward = call_reward(search, trajectory(search), PAPER, TOKENS)
+    with pytest.raises(ValueError, match=r"scores lie in \[0, 1\]"):
+        judged_reward(reward, score)

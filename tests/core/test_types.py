@@ -1,11 +1,13 @@
 """Invariants of the records, and seeds by name."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosearch.core.protocols import NotFinite
 from cosearch.core.seeds import derive
 from cosearch.core.types import Generation, Sample
 from tests.core.builders import SAMPLING, call, trajectory
@@ -32,6 +34,12 @@ def test_a_call_is_malformed_only_by_its_ranker() -> None:
     assert call().well_formed
     assert call(ranked=False).well_formed
     assert not call(fault="ids").well_formed
+
+
+def test_a_fault_of_a_trainer_names_its_batch_where_there_is_one() -> None:
+    fault = NotFinite("the loss is not finite", Path("scratch/batch.pt"))
+    assert str(fault) == "the loss is not finite; batch saved: scratch/batch.pt"
+    assert str(NotFinite("the gradient is not finite", None)) == "the gradient is not finite"
 
 
 def test_seeds_are_the_same_everywhere() -> None:

@@ -36,6 +36,8 @@ REWARD = RewardRules(
     main_threshold=None,
     exclude_malformed_trajectories=True,
     yes_no_rule="bag",
+    answer_metric="f1",
+    source="composite",
 )
 KINDS = {
     "nq": "single",

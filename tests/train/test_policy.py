@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cosearch.engines.generator_hf import HfGenerator
+from cosearch.engines.heads import CausalHead
 from cosearch.engines.loss import LossRules
 from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
 from cosearch.train.policy import Policy, learn, prepare
@@ -29,7 +30,7 @@ class StaleSampler(HfGenerator):
 def policy(folder: Path, sampler: type[HfGenerator] = HfGenerator) -> Policy:
     trainer = TorchTrainer(
         folder,
-        vocabulary=VOCABULARY,
+        head=CausalHead(VOCABULARY),
         dtype="float32",
         rules=OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1.0, 0, 4096),
         loss=LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16),

@@ -1,0 +1,218 @@
+"""How a batch of samples becomes log-probabilities: of tokens, or of Plackett-Luce picks.
+
+A head is all that a trainer knows of its kind of policy. Loss, clipping, optimiser and state are
+the same for both.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+from cosearch.core.types import Sample
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def at_least_float32(values: torch.Tensor) -> torch.Tensor:
+    """``values`` in a type that probabilities can be summed in."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def load_causal_lm(folder: str | Path, dtype: str) -> Any:
+    """A causal language model in evaluation mode, from safetensors of our own disk only."""
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
+    )
+    return model.eval()
+
+
+def load_scorer(folder: str | Path, dtype: str) -> Any:
+    """A sequence classifier with one output in evaluation mode, from safetensors of our own disk.
+
+    Raises ValueError when the folder holds another kind of model.
+    """
+    model, report = AutoModelForSequenceClassification.from_pretrained(
+        folder,
+        dtype=DTYPES[dtype],
+        use_safetensors=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    missing = sorted(report["missing_keys"])
+    if missing or model.config.num_labels != 1:
+        raise ValueError(
+            f"{folder}: not a scorer (num_labels={model.config.num_labels}, weights not in the"
+            f" folder: {missing}); a model for sequence classification with one label is needed"
+        )
+    if model.config.pad_token_id is None:
+        raise ValueError(f"{folder}: config.json names no pad_token_id, and pairs are padded")
+    return model.eval()
+
+
+class Batch:
+    """Samples that run together; ``indices`` are their places in the whole update."""
+
+    def __init__(self, indices: Sequence[int], samples: Sequence[Sample]) -> None:
+        self.indices = indices
+        self.samples = samples
+
+    def column(self, name: str) -> torch.Tensor:
+        """A per-token field of the samples at the trained tokens, [tokens]."""
+        return torch.tensor(
+            [
+                value
+                for sample in self.samples
+                for value, flag in zip(getattr(sample, name), sample.loss_mask, strict=True)
+                if flag
+            ]
+        )
+
+    def token_weights(self, weights: Sequence[float]) -> torch.Tensor:
+        """The weight of every trained token, [tokens]."""
+        return torch.tensor(
+            [
+                weights[index]
+                for index, sample in zip(self.indices, self.samples, strict=True)
+                for flag in sample.loss_mask
+                if flag
+            ]
+        )
+
+
+class Head(Protocol):
+    """One kind of policy, as its trainer sees it."""
+
+    def load(self, folder: str | Path, dtype: str) -> Any:
+        """The model of ``folder``."""
+
+    def shape(self, sample: Sample) -> tuple[int, int]:
+        """How many rows the sample adds to a forward pass, and the tokens of its longest one."""
+
+    def __call__(
+        self, model: Any, batch: Batch, temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities and entropies [tokens] of the trained actions, sample by sample."""
+
+
+class CausalHead:
+    """Tokens of a causal language model.
+
+    Rows of the output layer beyond ``vocabulary`` belong to no token; the sampler skips them too.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        self._vocabulary = vocabulary
+
+    def load(self, folder: str | Path, dtype: str) -> Any:
+        """A causal language model."""
+        return load_causal_lm(folder, dtype)
+
+    def shape(self, sample: Sample) -> tuple[int, int]:
+        """One row of all ids."""
+        return 1, len(sample.ids)
+
+    def __call__(
+        self, model: Any, batch: Batch, temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of the tokens under the mask; the output layer runs on those alone."""
+        ids, attention = right_padded([sample.ids for sample in batch.samples], fill=0)
+        masks, _ = right_padded([sample.loss_mask for sample in batch.samples], fill=0)
+        trained = masks[:, 1:].bool()
+        hidden = model.base_model(input_ids=ids, attention_mask=attention)
+        states = hidden.last_hidden_state[:, :-1][trained]
+        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
+        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+        with torch.no_grad():
+            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+        return logprobs.gather(1, ids[:, 1:][trained][:, None])[:, 0], entropy
+
+
+class PickHead:
+    """Picks of a Plackett-Luce policy over a scorer's pointwise scores."""
+
+    def load(self, folder: str | Path, dtype: str) -> Any:
+        """A sequence classifier with one output."""
+        return load_scorer(folder, dtype)
+
+    def shape(self, sample: Sample) -> tuple[int, int]:
+        """A row per candidate."""
+        return len(sample.inputs), max(map(len, sample.inputs))
+
+    def __call__(
+        self, model: Any, batch: Batch, temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of the picks among the candidates left."""
+        scores = score_rows(model, [row for sample in batch.samples for row in sample.inputs])
+        logprobs, entropies = [], []
+        start = 0
+        for sample in batch.samples:
+            own = scores[start : start + len(sample.inputs)]
+            start += len(sample.inputs)
+            picks = torch.tensor(sample.ids)
+            table = pick_table(own / (temperature or 1.0), picks)
+            logprobs.append(table.gather(1, picks[:, None])[:, 0])
+            entropies.append(_entropy(table.detach()))
+        return torch.cat(logprobs), torch.cat(entropies)
+
+
+def micro_batches(samples: Sequence[Sample], head: Head, batch_tokens: int) -> Iterator[Batch]:
+    """Samples sorted by length and cut so that a padded batch stays within the token bound."""
+    shapes = [head.shape(sample) for sample in samples]
+    order = sorted(range(len(samples)), key=lambda index: shapes[index][1])
+    start = 0
+    while start < len(order):
+        end = start + 1
+        rows = shapes[order[start]][0]
+        while end < len(order):
+            more, width = shapes[order[end]]
+            if (rows + more) * width > batch_tokens:
+                break
+            rows += more
+            end += 1
+        indices = order[start:end]
+        yield Batch(indices, [samples[index] for index in indices])
+        start = end
+
+
+def right_padded(rows: Sequence[Sequence[int]], *, fill: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """``rows`` as one tensor [rows, longest] and its attention mask."""
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), fill, dtype=torch.long)
+    attention = torch.zeros(len(rows), width, dtype=torch.long)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)] = torch.tensor(row)
+        attention[number, : len(row)] = 1
+    return ids, attention
+
+
+def score_rows(model: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Scores [rows] of a scorer, in one forward pass.
+
+    Raises ValueError for a row that ends with the padding token: models that read their score at
+    the last token would look for it one place too early.
+    """
+    pad = model.config.pad_token_id
+    if any(row[-1] == pad for row in rows):
+        raise ValueError(f"a pair ends with the padding token {pad}; its score would be misread")
+    ids, attention = right_padded(rows, fill=pad)
+    return at_least_float32(model(input_ids=ids, attention_mask=attention).logits[:, 0])
+
+
+def pick_table(scores: torch.Tensor, picks: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities [picks, candidates] at each pick; minus infinity for what was picked
+    before. ``scores`` are [candidates], after temperature."""
+    count = len(picks)
+    earlier = torch.ones(count, count, dtype=torch.bool).tril(-1)
+    taken = torch.zeros(count, len(scores), dtype=torch.bool)
+    rows, columns = earlier.nonzero(as_tuple=True)
+    taken[rows, picks[columns]] = True
+    left = scores.expand(count, -1).masked_fill(taken, -torch.inf)
+    return torch.log_softmax(left, dim=-1)
+
+
+def _entropy(table: torch.Tensor) -> torch.Tensor:
+    terms = table.exp() * table
+    return -terms.masked_fill(table.isneginf(), 0.0).sum(dim=-1)

@@ -1,0 +1,204 @@
+"""An LLM judge behind any OpenAI-compatible endpoint (Table 3, row "LLM-as-judge").
+
+Every answer is kept in an append-only file under the hash of model and prompt, so a run that asks
+nothing new needs no network and gives the same rewards.
+"""
+
+import hashlib
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from cosearch.core.prompts import Fill, document_segments, fill_template
+from cosearch.core.protocols import JudgeCase
+
+_SCORE = re.compile(r"\s*(\d{1,2}(?:\.\d+)?)\s*", re.ASCII)
+_BEST = 10.0
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+"""HTTP statuses that another try may not meet again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how to ask. ``key_variable`` names the environment variable of the key, if any;
+    pauses between tries start at ``backoff`` seconds and double."""
+
+    url: str
+    """Up to and without ``/chat/completions``."""
+    model: str
+    key_variable: str | None
+    timeout: float
+    tries: int
+    backoff: float
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """How a case is put: template ``judge_chat`` of a set, and its documents."""
+
+    templates: str
+    document: str
+    max_document_chars: int
+
+
+class EndpointJudge:
+    """Implements ``core.protocols.Judge``. ``sleep`` waits some seconds between tries.
+
+    Raises ValueError for an answer that is no number from 0 to 10, ConnectionError when the
+    endpoint does not answer; what was answered before stays in ``cache``.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        prompt: ChatPrompt,
+        *,
+        cache: Path,
+        sleep: Callable[[float], None],
+    ) -> None:
+        if not endpoint.url.startswith(("http://", "https://")):
+            raise ValueError(f"judge.url: {endpoint.url!r} is neither an http nor an https address")
+        self._endpoint = endpoint
+        self._prompt = prompt
+        self._answers = AnswerFile(cache)
+        self._sleep = sleep
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
+        """Scores in [0, 1], the judge's tenths; equal cases are asked once."""
+        return [self._score(case) for case in cases]
+
+    def messages(self, case: JudgeCase) -> list[dict[str, str]]:
+        """The chat messages of a case."""
+        prompt = self._prompt
+        documents = document_segments(
+            prompt.document, case.passages, max_chars=prompt.max_document_chars
+        )
+        fills: dict[str, Fill] = {
+            "question": case.question,
+            "golds": " | ".join(case.golds),
+            "query": case.query,
+            "documents": [segment for document in documents for segment in document],
+        }
+        return [
+            {"role": message.role, "content": "".join(s.text for s in message.segments)}
+            for message in fill_template(prompt.templates, "judge_chat", fills)
+        ]
+
+    def _score(self, case: JudgeCase) -> float:
+        messages = self.messages(case)
+        key = hashlib.sha256(
+            json.dumps([self._endpoint.model, messages], ensure_ascii=False).encode()
+        ).hexdigest()
+        if key not in self._answers:
+            answer = self._ask(messages)
+            _read_score(answer)
+            self._answers.add(key, self._endpoint.model, answer)
+        return _read_score(self._answers[key])
+
+    def _ask(self, messages: Sequence[dict[str, str]]) -> str:
+        """The answer's text, after as many tries as it may take."""
+        endpoint = self._endpoint
+        for attempt in range(endpoint.tries):
+            if attempt:
+                self._sleep(endpoint.backoff * 2 ** (attempt - 1))
+            try:
+                return _content(self._post(messages))
+            except urllib.error.HTTPError as error:
+                error.close()
+                fault = f"status {error.code}"
+                if error.code not in _PASSING:
+                    break
+            except (OSError, HTTPException) as error:
+                fault = type(error).__name__
+        raise ConnectionError(f"the judge at {endpoint.url} gave no answer: {fault}")
+
+    def _post(self, messages: Sequence[dict[str, str]]) -> bytes:
+        endpoint = self._endpoint
+        body = {
+            "model": endpoint.model,
+            "messages": list(messages),
+            "temperature": 0,
+            "max_tokens": endpoint.max_tokens,
+        }
+        request = urllib.request.Request(
+            f"{endpoint.url.rstrip('/')}/chat/completions",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **self._authorisation()},
+            method="POST",
+        )
+        with self._opener.open(request, timeout=endpoint.timeout) as response:
+            data: bytes = response.read()
+        return data
+
+    def _authorisation(self) -> dict[str, str]:
+        name = self._endpoint.key_variable
+        if name is None:
+            return {}
+        if not os.environ.get(name):
+            raise ValueError(f"judge.key_variable: the environment variable {name} is not set")
+        return {"Authorization": f"Bearer {os.environ[name]}"}
+
+
+class AnswerFile:
+    """Answers by key, one JSON object per line; lines are only ever added.
+
+    A line that a kill cut off is dropped when the file is opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = path.read_bytes() if path.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(path, len(whole))
+        rows = [json.loads(line) for line in whole.splitlines()]
+        self._answers: dict[str, str] = {row["key"]: row["answer"] for row in rows}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._answers
+
+    def __getitem__(self, key: str) -> str:
+        return self._answers[key]
+
+    def add(self, key: str, model: str, answer: str) -> None:
+        """Keep an answer, on the disk first."""
+        row = {"key": key, "model": model, "answer": answer}
+        with self._path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(row, ensure_ascii=False) + "\n")
+        self._answers[key] = answer
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Turns redirects into errors: the key belongs to the address that was named."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def _content(body: bytes) -> str:
+    """The text of a chat completion. Raises ValueError for anything else."""
+    try:
+        content = json.loads(body)["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError):
+        content = None
+    if not isinstance(content, str):
+        raise ValueError(f"the judge sent no chat completion: {body[:200]!r}")
+    return content
+
+
+def _read_score(answer: str) -> float:
+    """A judge's number as a score. Raises ValueError, never repairs."""
+    match = _SCORE.fullmatch(answer)
+    if match is None or float(match[1]) > _BEST:
+        raise ValueError(f"the judge answered {answer[:200]!r}, not a number from 0 to 10")
+    return float(match[1]) / _BEST

@@ -1,0 +1,119 @@
+"""Guards that notice a diverging run (Table 3, row "small ranker": the paper's run diverged).
+
+Such a run is a result. It stops with the measure that gave it away, and is recorded, not crashed.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+ROLES = ("agent", "ranker")
+
+Row = Mapping[str, float]
+"""Metrics of one round, as ``train.record`` names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Thresholds over a round's metrics, each None to switch it off (not in paper)."""
+
+    min_well_formed: float | None
+    """Least share of trajectories that end with an answer."""
+    min_ranker_well_formed: float | None
+    """Least share of well-formed rankings; rounds without a ranker call say nothing."""
+    min_entropy: float | None
+    """Least mean entropy of a learning role's actions, in nats."""
+    max_entropy: float | None
+    max_gap: float | None
+    """Largest mean gap between the log-probabilities of sampler and trainer."""
+    max_reward_drop: float | None
+    """How far the mean agent reward may lie below the best round before."""
+    patience: int
+    """Rounds in a row beyond a threshold that make a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diverged:
+    """Why a run stopped in round ``round`` (from 1)."""
+
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One measure against one threshold. ``spoken`` is whether a row says anything about it."""
+
+    measure: str
+    bound: float
+    lowest: bool
+    name: str
+    spoken: Callable[[Row], float] = lambda row: True
+
+    def broken(self, row: Row) -> bool:
+        """Whether ``row`` lies beyond the threshold; a number that is none does."""
+        if self.measure not in row or not self.spoken(row):
+            return False
+        value = row[self.measure]
+        kept = value >= self.bound if self.lowest else value <= self.bound
+        return math.isnan(value) or not kept
+
+
+def verdict(history: Sequence[Row], guards: Guards) -> str | None:
+    """Why the run whose rounds so far are ``history`` has diverged, or None.
+
+    A guard speaks when its measure lies beyond its threshold in each of the last ``patience`` rows.
+    """
+    if len(history) < guards.patience:
+        return None
+    last = history[-guards.patience :]
+    for check in _checks(history[: -guards.patience], guards):
+        if all(check.broken(row) for row in last):
+            side = "below" if check.lowest else "above"
+            return (
+                f"{check.measure} = {last[-1][check.measure]:.6g} is {side} {check.name} ="
+                f" {check.bound:.6g} in round {last[-1]['round']:.0f}"
+                f" ({guards.patience} in a row)"
+            )
+    return None
+
+
+def _checks(before: Sequence[Row], guards: Guards) -> list[_Check]:
+    """The guards that are on, in a fixed order. ``before`` is what the best round is found in."""
+    best = max((row["r_main"] for row in before if "r_main" in row), default=None)
+    drop = guards.max_reward_drop
+    floor = None if drop is None or best is None else best - drop
+    found = [
+        _check("end_answered", guards.min_well_formed, True, "min_well_formed"),
+        _check(
+            "ranker_well_formed",
+            guards.min_ranker_well_formed,
+            True,
+            "min_ranker_well_formed",
+            lambda row: row["calls"],
+        ),
+        _check("r_main", floor, True, "the best round less max_reward_drop"),
+    ]
+    for role in ROLES:
+        learned = _learned(role)
+        found += [
+            _check(f"{role}_entropy", guards.min_entropy, True, "min_entropy", learned),
+            _check(f"{role}_entropy", guards.max_entropy, False, "max_entropy", learned),
+            _check(f"{role}_gap_mean", guards.max_gap, False, "max_gap"),
+        ]
+    return [check for check in found if check is not None]
+
+
+def _check(
+    measure: str,
+    bound: float | None,
+    lowest: bool,
+    name: str,
+    spoken: Callable[[Row], float] = lambda row: True,
+) -> _Check | None:
+    return None if bound is None else _Check(measure, bound, lowest, name, spoken)
+
+
+def _learned(role: str) -> Callable[[Row], float]:
+    """Whether the role was trained on anything; entropies are taken over trained actions."""
+    return lambda row: row[f"{role}_trained_tokens"]
