@@ -15,12 +15,14 @@ from cosearch.artifacts import Paths, read_json, write_bytes, write_json, write_
 from cosearch.config import Settings
 from cosearch.evaluation import comparisons as compare
 from cosearch.evaluation.behaviour import cost_table, retrieval_table, searches_table
+from cosearch.evaluation.contrasts import comparison_table
 from cosearch.evaluation.curves import Panel, learning_curves, png, svg
 from cosearch.evaluation.layout import Column, Row, Table
 from cosearch.evaluation.metrics import summary
+from cosearch.evaluation.oracle_gap import Pair, oracle_table
 from cosearch.evaluation.report import Picture, Verdict, render
-from cosearch.evaluation.results import Result, Scope, by_system, read_results
-from cosearch.evaluation.tables import comparison_table, main_table, oracle_table
+from cosearch.evaluation.results import Block, Result, Scope, TableRow, by_system, read_results
+from cosearch.evaluation.tables import main_table
 
 SCOPES: Mapping[str, int | None] = {"seed_0": 0, "all_seeds": None}
 """Scope -> its seed, or None for all of them."""
@@ -41,7 +43,8 @@ class Evidence:
 
     scope: Scope
     results: Sequence[Result]
-    withheld: Mapping[str, str]
+    status: Mapping[str, str]
+    block: Block
     statistics: compare.Statistics
     comparisons: Sequence[compare.Comparison]
     gates: Mapping[str, Mapping[str, Any]]
@@ -68,6 +71,7 @@ def gather(settings: Settings, paths: Paths, seed: int | None) -> Evidence:
         scope,
         results,
         withheld_rows(file.systems, gates),
+        Block("large", None, [TableRow(name, one.label) for name, one in file.systems.items()]),
         compare.Statistics(**file.statistics.model_dump()),
         [compare.Comparison(**one.model_dump()) for one in file.comparisons],
         gates,
@@ -84,7 +88,7 @@ def withheld_rows(
 ) -> dict[str, str]:
     """System -> reason, for rows whose trained ranker some gate refused."""
     return {
-        name: f"its ranker failed the gate ({seed})"
+        name: f"withheld: its ranker failed the gate ({seed})"
         for seed, verdicts in gates.items()
         for name, system in systems.items()
         if system.ranker == "generative"
@@ -97,13 +101,13 @@ def withheld_rows(
 def result_tables(found: Evidence) -> list[Table]:
     """Main table (Table 2) and the declared comparisons."""
     return [
-        main_table(found.results, scope=found.scope, withheld=found.withheld),
+        main_table(found.results, scope=found.scope, status=found.status, block=found.block),
         comparison_table(
             found.results,
             found.comparisons,
             scope=found.scope,
             statistics=found.statistics,
-            withheld=found.withheld,
+            status=found.status,
         ),
     ]
 
@@ -111,17 +115,21 @@ def result_tables(found: Evidence) -> list[Table]:
 def oracle_gap_table(found: Evidence) -> Table:
     """Standard against oracle retrieval (Table 1)."""
     return oracle_table(
-        found.results, scope=found.scope, statistics=found.statistics, withheld=found.withheld
+        found.results,
+        scope=found.scope,
+        statistics=found.statistics,
+        status=found.status,
+        pair=Pair("large", None, "retrieval_only", "oracle"),
     )
 
 
 def behaviour_tables(found: Evidence, seconds: Mapping[str, float] | None = None) -> list[Table]:
     """What the agent was shown, its searches (Table 7), and cost."""
-    scope, withheld = found.scope, found.withheld
+    shared: dict[str, Any] = {"scope": found.scope, "status": found.status, "block": found.block}
     return [
-        retrieval_table(found.results, scope=scope, withheld=withheld),
-        searches_table(found.results, scope=scope, withheld=withheld),
-        cost_table(found.results, scope=scope, withheld=withheld, seconds=seconds),
+        retrieval_table(found.results, **shared),
+        searches_table(found.results, **shared),
+        cost_table(found.results, seconds=seconds, **shared),
     ]
 
 
@@ -201,7 +209,7 @@ def write_report(
     pictures = []
     if runs := read_curves(paths, seed):
         held = [p for p in PANELS if any(p.column in f.columns for fs in runs.values() for f in fs)]
-        figure = learning_curves(runs, held, note=found.scope.note())
+        figure = learning_curves(runs, held, note=found.scope.note(), published={})
         pictures.append(Picture("curves", "Learning curves", svg(figure)))
         write_text(target / "curves.svg", pictures[0].svg)
         write_bytes(target / "curves.png", png(figure))
