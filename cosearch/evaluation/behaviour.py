@@ -7,7 +7,7 @@ from statistics import fmean
 from cosearch.evaluation.layout import Column, Row, Table
 from cosearch.evaluation.metrics import cutoffs_of, pooled
 from cosearch.evaluation.published import searches_cells
-from cosearch.evaluation.results import Block, Result, Scope, TableRow, by_system, row_status
+from cosearch.evaluation.results import Block, Result, Scope, by_system, row_status
 
 Values = Sequence[float | None]
 
@@ -46,7 +46,10 @@ def searches_table(
     Under profile ``paper`` the published row stands beside ours, column by column.
     """
     chosen = block.chosen(results, scope)
+    backbone = block.published(scope)
+    paper = {row: searches_cells(row.label, backbone) for row in block.rows if backbone}
     most = max((max(one.predictions["searches"]) for one in chosen), default=0)
+    most = max([most, *(int(n) for cells in paper.values() for n in cells if n.isdigit())])
 
     def read(result: Result) -> Values:
         made = result.predictions["searches"].to_list()
@@ -55,11 +58,10 @@ def searches_table(
 
     columns = [*(Column(f"{n} (%)", 1) for n in range(most + 1)), *_SUMMARY]
     rows = _rows(results, read, scope, status, block)
-    backbone = block.published(scope)
-    if backbone is not None:
+    if paper:
         columns += [Column(f"paper {column.name}", column.digits) for column in columns]
         rows = tuple(
-            replace(row, cells=(*row.cells, *_published_searches(of, backbone, most)))
+            replace(row, cells=(*row.cells, *_published_searches(paper[of], most)))
             if row.status is None
             else row
             for row, of in zip(rows, block.rows, strict=True)
@@ -74,8 +76,7 @@ def searches_table(
     )
 
 
-def _published_searches(row: TableRow, backbone: str, most: int) -> Values:
-    cells = searches_cells(row.label, backbone)
+def _published_searches(cells: Mapping[str, float], most: int) -> Values:
     if not cells:
         return [None] * (most + 1 + len(_SUMMARY))
     numbers = [cells.get(str(n)) for n in range(most + 1)]

@@ -33,10 +33,6 @@ class Span:
         """The sum of two independent numbers."""
         return Span(self.low + other.low, self.value + other.value, self.high + other.high)
 
-    def minus(self, other: "Span") -> "Span":
-        """The difference of two independent numbers."""
-        return Span(self.low - other.high, self.value - other.value, self.high - other.low)
-
     def over(self, other: "Span") -> "Span":
         """The quotient; ``other`` is positive throughout, or ValueError is raised."""
         if other.low <= 0:

@@ -84,6 +84,17 @@ def test_rounds_that_a_seed_did_not_measure_have_no_mean():
     assert list(lines_of(figure)[-1].get_xdata()) == [0, 1, 2]
 
 
+def test_published_curves_are_dashed_in_the_colour_of_their_run():
+    published = {"a": rows().select("round", "reward"), "b": rows().select("round", "reward")}
+    panels = [Panel("reward", "reward"), Panel("f1_dev", "dev F1")]
+    figure = learning_curves({"a": [rows()]}, panels, note="n", published=published)
+    first, second = figure.axes
+    ours, paper, other = first.lines
+    assert paper.get_linestyle() == other.get_linestyle() == "--"
+    assert paper.get_color() == ours.get_color() != other.get_color()
+    assert len(second.lines) == 1
+
+
 def test_curves_without_a_panel_or_with_an_unknown_column_are_refused():
     with pytest.raises(ValueError, match="without a panel"):
         learning_curves({"a": [rows()]}, [], note="n", published={})

@@ -1,5 +1,6 @@
 """The paper's own tables: what does not add up is found, what does is not."""
 
+import csv
 import shutil
 from collections import Counter
 from importlib.resources import as_file
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosearch.evaluation.paper_check import check_paper, paper_check_table
+from cosearch.evaluation.paper_numbers import read_paper
 from cosearch.evaluation.published import EXPECTED
 from cosearch.evaluation.rounding import Span, gain, printed, total
 
@@ -158,6 +160,30 @@ def test_a_corrected_cell_is_a_finding_less(copy):
 def test_curves_that_differ_are_not_said_to_be_equal(copy):
     change(copy, "figures_vector", f"{ROLLOUTS}1,", "0.3650", "0.4650")
     assert not [one for one in check_paper(copy) if "Figure 2b" in one.where]
+
+
+@pytest.mark.parametrize(
+    "claim", [one for one in read_paper(EXPECTED).claims if one.printed != "true"], ids=str
+)
+def test_every_claim_of_a_number_can_fail(copy, claim):
+    path = copy / "claims.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    for row in rows:
+        if row[:2] == [claim.section, claim.claim]:
+            row[2] = "50 to 60" if " to " in claim.printed else "1000"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    where = f"Section {claim.section}: {claim.claim}"
+    found = [one for one in check_paper(copy) if one.where.startswith(where)]
+    assert found
+    assert {one.kind for one in found} == {"claim"}
+
+
+def test_a_curve_that_ends_elsewhere_is_not_said_to_count_messages(copy):
+    line = "CoSearch,unspecified,all_validation_step100,avg_search_turns"
+    change(copy, "table7", line, "1.67", "5.30")
+    assert "Figure 2c, CoSearch" not in {one.where for one in check_paper(copy)}
 
 
 def test_a_claim_without_a_check_is_refused(copy):

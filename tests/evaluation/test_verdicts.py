@@ -45,8 +45,17 @@ def test_every_cell_carries_the_papers_value_our_interval_and_a_verdict(results,
     assert difference == pytest.approx(ours - paper)
     assert low < ours < high
     assert word in ("agrees", "below", "above")
+    for label in ("Oracle", "CoSearch"):
+        sets = [rows[f"{label}, {name}"].cells for name in rollouts.kinds]
+        average = rows[f"{label}, avg (macro)"].cells
+        for column in (0, 1, 2):
+            assert average[column] == pytest.approx(sum(cells[column] for cells in sets) / 7)
     assert rows["Direct Inference, avg (macro)"].cells[-1] == "below"
     assert rows["Oracle, avg (macro)"].cells[-1] == "above"
+
+
+def test_an_agent_that_the_paper_does_not_print_has_no_row(results, rollouts):
+    assert build(results, rollouts, backbone="another model").rows == ()
 
 
 def test_rows_without_numbers_say_why(results, rollouts):
@@ -73,6 +82,7 @@ def test_table_7_stands_beside_ours_for_the_agent_that_it_is_of(results, rollout
     fixed = cells("paper", LARGE, "Fixed Ranker")
     assert (fixed["paper 1 (%)"], fixed["paper 2 (%)"], fixed["paper mean"]) == (4.2, 35.7, 2.62)
     assert fixed["paper 1-2 (%)"] == pytest.approx(39.9)
+    assert (fixed["6 (%)"], fixed["paper 6 (%)"]) == (0.0, 0.0)
     assert cells("paper", LARGE, "Direct Inference")["paper mean"] is None
     assert cells("paper", "Qwen2.5-3B-Instruct", "Fixed Ranker")["paper mean"] is None
     assert "paper mean" not in cells("tiny", LARGE, "Fixed Ranker")
