@@ -98,11 +98,14 @@ class TableRow:
 @dataclass(frozen=True, slots=True)
 class Block:
     """Rows that stand in one table. ``backbone``: the agent model under which the paper's tables
-    print such rows; None where no published number may stand beside them."""
+    print such rows; None where no published number may stand beside them. ``varying``: keys in
+    which rows may differ because their method says so, as Search-R1 shows three documents; the
+    main table names them in a footnote."""
 
     name: str
     backbone: str | None
     rows: Sequence[TableRow]
+    varying: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for values in ([row.system for row in self.rows], [row.label for row in self.rows]):
@@ -114,8 +117,22 @@ class Block:
         """The results of the rows. Raises ValueError where they must not stand together."""
         systems = {row.system for row in self.rows}
         found = [result for result in results if result.system in systems]
-        check_comparable(found, scope)
+        check_comparable(found, scope, varying=self.varying)
         return found
+
+    def varying_footnotes(self, systems: Mapping[str, Sequence[Result]]) -> list[str]:
+        """The value of every varying key by row, where rows do differ in it."""
+        notes = []
+        for key in self.varying:
+            values = {
+                row.label: systems[row.system][0].key.get(key)
+                for row in self.rows
+                if row.system in systems
+            }
+            if len(set(values.values())) > 1:
+                texts = (f"{label} {value}" for label, value in values.items())
+                notes.append(f"Rows differ in {key}: {'; '.join(texts)}")
+        return notes
 
     def published(self, scope: Scope) -> str | None:
         """The backbone whose published numbers stand beside ours, None where none may."""
@@ -173,16 +190,6 @@ def datasets(results: Sequence[Result], scope: Scope) -> list[str]:
     return [name for name in scope.kinds if name in present or not results]
 
 
-def row_status(
-    system: str | None, systems: Mapping[str, Sequence[Result]], status: Mapping[str, str]
-) -> str | None:
-    """Why a row has no numbers, or None. ``status``: system -> what stands in its place, such as
-    ``withheld: ...`` or ``diverged at round 7: ...``. ``system`` None: no such row is declared."""
-    if system is not None and system in status:
-        return status[system]
-    return None if system in systems else "not run"
-
-
 def counts(results: Sequence[Result]) -> dict[str, int]:
     """Questions per data set; empty where nothing was run."""
     frame = results[0].predictions if results else None
@@ -207,6 +214,16 @@ def seed_footnotes(
         return []
     texts = [f"{label} {', '.join(map(str, found))}" for label, found in seeds.items()]
     return ["Means over seeds: " + "; ".join(texts)]
+
+
+def row_status(
+    system: str | None, systems: Mapping[str, Sequence[Result]], status: Mapping[str, str]
+) -> str | None:
+    """Why a row has no numbers, or None. ``status``: system -> what stands in its place, such as
+    ``withheld: ...`` or ``diverged at round 7: ...``. ``system`` None: no such row is declared."""
+    if system is not None and system in status:
+        return status[system]
+    return None if system in systems else "not run"
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -62,6 +62,7 @@ def main_table(
         tuple(_rows(_in_papers_order(block), systems, status, numbers)),
         (
             f"± std: of the {scope.average} average over seeds",
+            *block.varying_footnotes(systems),
             *seed_footnotes(block.rows, systems, status),
             *_published_footnotes(scope, block),
         ),

@@ -236,6 +236,17 @@ def test_results_of_rows_that_a_table_does_not_hold_do_not_disturb_it(results, r
     assert main(more, rollouts, scope=scope) == main(results, rollouts)
 
 
+def test_a_key_may_vary_where_the_block_says_so_and_the_reader_is_told(results, rollouts):
+    mixed = [one for one in results if one.system != "direct"]
+    mixed.append(rollouts.result("direct", skill=0.1, top_k=1))
+    rows = rollouts.block().rows
+    table = main(mixed, rollouts, block=Block("large", None, rows, ("top_k",)))
+    (note,) = (note for note in table.footnotes if note.startswith("Rows differ in top_k"))
+    assert "Direct Inference 1; Retrieval Only 3; " in note
+    same = main(results, rollouts, block=Block("large", None, rows, ("top_k",)))
+    assert same == main(results, rollouts)
+
+
 def test_rows_of_other_questions_are_refused(results, rollouts):
     mixed = [*results[:1], rollouts.result("cosearch", questions=19)]
     with pytest.raises(ValueError, match="different questions"):
@@ -264,34 +275,6 @@ def test_the_rule_of_the_scope_picks_the_f1(results, rollouts):
         for rule in ("bag", "squad")
     )
     assert squad["avg (macro)"] < bag["avg (macro)"]
-
-
-def test_behaviour_tables_hold_the_numbers_of_the_frames(results, rollouts):
-    shared = {"scope": rollouts.scope(), "status": {}, "block": rollouts.block()}
-    (one,) = (one for one in results if one.system == "oracle")
-    given = one.calls.filter("has_answer")
-    retrieval = cells_of(retrieval_table(results, **shared), "Oracle")
-    assert retrieval["Hit@1"] == given["hit_1"].mean()
-    assert retrieval["retriever Hit@3"] == given["retriever_hit_3"].mean()
-    searches = cells_of(searches_table(results, **shared), "Oracle")
-    assert (searches["1 (%)"], searches["2 (%)"], searches["mean"]) == (50.0, 50.0, 1.5)
-    assert searches["1-2 (%)"] == 100.0
-    cost = cells_of(cost_table(results, seconds={"oracle": 0.25}, **shared), "Oracle")
-    assert (cost["agent sampled"], cost["ranker read"], cost["seconds"]) == (3.0, 4.5, 0.25)
-    assert "seconds" not in {c.name for c in cost_table(results, **shared).columns}
-
-
-def test_a_seed_without_a_value_leaves_no_mean(results, rollouts):
-    """One seed of CoSearch never searches: its Hit@k does not exist, nor does their mean."""
-    changed = [
-        dataclasses.replace(one, calls=one.calls.clear())
-        if (one.system, one.seed) == ("cosearch", 1)
-        else one
-        for one in results
-    ]
-    table = retrieval_table(changed, scope=rollouts.scope(), status={}, block=rollouts.block())
-    assert cells_of(table, "CoSearch")["Hit@1"] is None
-    assert cells_of(table, "Untrained agent and ranker")["Hit@1"] is not None
 
 
 def test_every_face_of_every_table_is_the_same_bytes_twice(results, rollouts):
