@@ -172,6 +172,11 @@ class Paths:
         """Clocks of a stage; read by nothing but the report."""
         return self.root / "timing" / f"{name}.json"
 
+    @property
+    def judge_answers(self) -> Path:
+        """What a judge behind an endpoint answered, kept across runs."""
+        return Path(".cache") / "judge" / "answers.jsonl"
+
     def run(self, name: str, fingerprint: str) -> Path:
         """Resumable state of a stage; outside every output, since DVC deletes outputs first."""
         return Path(".runs") / self.profile / name / fingerprint

@@ -13,18 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 from cosearch.presets import Method, Section
-from cosearch.schema import (
-    Agent,
-    Evaluation,
-    File,
-    Models,
-    Profile,
-    Ranker,
-    System,
-    Train,
-    Training,
-    Variant,
-)
+from cosearch.rows import Evaluation, System, Training, Variant
+from cosearch.schema import Agent, File, Models, Profile, Ranker, Train
 
 
 class ConfigError(ValueError):
@@ -120,6 +110,7 @@ def _check_references(settings: Settings, path: Path) -> None:
         _check_trainings(file)
         _check_evaluations(file)
         _check_models(file)
+        _check_tables(file)
         _check_grid(file)
         for profile in sorted({settings.profile, *file.profiles}):
             _named(file.presets, "presets", _named(file.profiles, "profiles", profile).preset)
@@ -170,6 +161,19 @@ def _check_models(file: File) -> None:
     for owner, models in rows.items():
         if unknown := sorted(set(models.values()) - known):
             raise ConfigError(f"{owner}.models: no {unknown[0]!r}; there are {sorted(known)}")
+
+
+def _check_tables(file: File) -> None:
+    """Tables and figures name rows that exist."""
+    tables = file.tables
+    blocks = (*tables.main, tables.ablations, tables.walk)
+    systems = [row.system for block in blocks for row in block.rows]
+    systems += [name for pair in tables.oracle for name in (pair.standard, pair.oracle)]
+    systems += [name for row in tables.grid.rows for name in row.systems]
+    for name in systems:
+        _named(file.systems, "tables: systems", name)
+    for name in (*tables.training_curves, *tables.groups):
+        _named(file.variants, "tables: variants", name)
 
 
 def _check_grid(file: File) -> None:

@@ -31,6 +31,8 @@ class Reward(Section):
     main_threshold: Share | None
     exclude_malformed_trajectories: bool
     yes_no_rule: Literal["bag", "squad"]
+    source: Literal["composite", "judge"]
+    answer_metric: Literal["f1", "em"]
 
 
 class Relevance(Section):
@@ -68,7 +70,9 @@ class Loss(Section):
     """Eq. 3."""
 
     clip_eps: Annotated[float, Field(gt=0, lt=1)]
-    aggregation: Literal["sum_per_sequence", "token_mean", "sequence_mean", "constant_length"]
+    aggregation: Literal[
+        "sum_per_sequence", "token_mean", "sequence_mean", "constant_length", "per_group_mean"
+    ]
     dual_clip: Annotated[float, Field(gt=1)] | None
     kl_coef: NonNegative
     importance_cap: Annotated[float, Field(gt=0)] | None

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from cosearch.presets import Method, NonNegative, Positive, Section, Share
+from cosearch.rows import Comparison, Evaluation, Statistics, System, Tables, Training, Variant
 
 
 class QuestionSource(Section):
@@ -79,6 +80,14 @@ class Index(Section):
     self_check_floor: Share
 
 
+class Notes(Section):
+    """Notes on documents (Search-o1)."""
+
+    max_prompt_tokens: Positive
+    max_turn_tokens: Positive
+    max_document_chars: Positive
+
+
 class Agent(Section):
     """Prompting and bounds of the agent."""
 
@@ -89,13 +98,56 @@ class Agent(Section):
     max_turn_tokens: Positive
     max_response_tokens: Positive
     max_observation_tokens: Positive
+    lenient_answer: bool
+    notes: Notes
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
 
 
 class Ranker(Section):
-    """Prompting and bounds of the ranker."""
+    """Prompting and bounds of the ranker; ``max_pair_tokens`` is a cross-encoder's."""
 
+    templates: str
+    document: str
+    max_document_chars: Positive
+    max_prompt_tokens: Positive
+    max_pair_tokens: Positive
+    max_turn_tokens: Positive
+    batch_tokens: Positive
+    dtype: Literal["float32", "bfloat16"]
+
+
+class Simulator(Section):
+    """The model that plays the search engine in training (ZeroSearch), and its noise."""
+
+    templates: str
+    max_prompt_tokens: Positive
+    max_turn_tokens: Positive
+    temperature: NonNegative
+    noise_start: Share
+    noise_end: Share
+    noise_base: Annotated[float, Field(gt=1)]
+    batch_tokens: Positive
+    dtype: Literal["float32", "bfloat16"]
+
+
+class Endpoint(Section):
+    """An OpenAI-compatible service; the key stands in the environment, never in a file."""
+
+    url: str
+    model: str
+    key_variable: str | None
+    timeout: Annotated[float, Field(gt=0)]
+    tries: Positive
+    backoff: NonNegative
+    parallel: Positive
+
+
+class Judge(Section):
+    """Who scores a ranker's documents where ``reward.source`` is ``judge``."""
+
+    kind: Literal["likelihood", "endpoint"]
+    model: str
     templates: str
     document: str
     max_document_chars: Positive
@@ -103,6 +155,19 @@ class Ranker(Section):
     max_turn_tokens: Positive
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    endpoint: Endpoint | None
+
+
+class Guards(Section):
+    """When a run counts as diverged; None switches a guard off (not in paper)."""
+
+    min_well_formed: Share | None
+    min_ranker_well_formed: Share | None
+    min_entropy: NonNegative | None
+    max_entropy: NonNegative | None
+    max_gap: NonNegative | None
+    max_reward_drop: NonNegative | None
+    patience: Positive
 
 
 class Train(Section):
@@ -120,6 +185,7 @@ class Train(Section):
     grad_clip: Annotated[float, Field(gt=0)]
     warmup_updates: Annotated[int, Field(ge=0)]
     batch_tokens: Positive
+    guards: Guards
 
 
 class FixedRanker(Section):
@@ -164,75 +230,12 @@ class Profile(Section):
     index: Index
     agent: Agent
     ranker: Ranker
+    simulator: Simulator
+    judge: Judge
     train: Train
     fixed_ranker: FixedRanker
     gate: Gate
     evaluate: Evaluate
-
-
-MethodName = Literal["react", "direct", "cot", "rag", "search_o1", "search_r1", "zerosearch"]
-RankerKind = Literal["retriever_order", "generative", "cross_encoder", "oracle", "simulated"]
-Part = Literal["core", "more"]
-
-
-class Variant(Section):
-    """Something that is trained. ``models``: role -> a name in the profile's ``models``, or
-    ``fixed_ranker`` for what that stage trained."""
-
-    method: MethodName
-    ranker: RankerKind
-    models: dict[Literal["agent", "ranker", "simulator"], str]
-    shared: bool
-    train: tuple[Literal["agent", "ranker"], ...]
-    set: dict[str, Any]
-
-
-class System(Section):
-    """A row that is evaluated. ``models`` is for untrained ones; ``grid`` picks a K of Table 4."""
-
-    label: str
-    variant: str
-    method: MethodName
-    ranker: RankerKind
-    models: dict[Literal["agent", "ranker"], str]
-    grid: Annotated[int, Field(ge=0)] | None
-    set: dict[str, Any]
-
-
-class Training(Section):
-    """A variant at a seed, and the output below artifacts/PROFILE that it starts from."""
-
-    variant: str
-    seed: int
-    part: Part
-    needs: str
-
-
-class Evaluation(Section):
-    """A system at a seed, and the output below artifacts/PROFILE that its models come from."""
-
-    system: str
-    seed: int
-    part: Part
-    needs: str
-
-
-class Comparison(Section):
-    """Two systems that the tables compare."""
-
-    left: str
-    right: str
-    metric: str
-
-
-class Statistics(Section):
-    """The bootstrap."""
-
-    level: Annotated[float, Field(gt=0, lt=1)]
-    draws: Positive
-    seed: int
-    resample_seeds: bool
-    power: Annotated[float, Field(gt=0, lt=1)]
 
 
 class Runtime(Section):
@@ -248,6 +251,7 @@ class File(Section):
     evaluations: dict[str, Evaluation]
     seeds: tuple[int, ...]
     comparisons: tuple[Comparison, ...]
+    tables: Tables
     statistics: Statistics
     variants: dict[str, Variant]
     systems: dict[str, System]

@@ -1,7 +1,7 @@
 """Named averages over data sets. The paper mixes two of them (its Table 3); here each has a name.
 
 ``macro`` is the mean of the sets present (macro7 of the seven). ``macro_groups`` is the mean of the
-single-hop mean and the multi-hop mean. ``micro`` pools questions and needs no weights.
+single-hop mean and the multi-hop mean. ``micro`` pools questions: sets weigh by their number.
 """
 
 from collections import Counter
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import fsum
 
+AVERAGES = ("macro", "macro_groups", "micro")
 KINDS = ("single", "multi")
 """Single-hop and multi-hop question sets."""
 
@@ -44,6 +45,37 @@ def average(name: str, kinds: Mapping[str, str]) -> Average:
     if set(sizes) != set(KINDS):
         raise ValueError(f"macro_groups needs single and multi sets, not only {sorted(sizes)}")
     return Average(name, {dataset: 1 / (2 * sizes[kind]) for dataset, kind in kinds.items()})
+
+
+def every_average(kinds: Mapping[str, str], counts: Mapping[str, int]) -> dict[str, Average]:
+    """``macro``, ``macro_groups`` and ``micro`` over data sets, those that exist.
+
+    ``counts``: questions per data set, empty where nothing was run; then there is no ``micro``.
+    ``macro_groups`` needs sets of both kinds.
+    """
+    found = {"macro": average("macro", kinds)}
+    if set(kinds.values()) == set(KINDS):
+        found["macro_groups"] = average("macro_groups", kinds)
+    total = sum(counts.get(name, 0) for name in kinds)
+    if total:
+        found["micro"] = Average("micro", {name: counts[name] / total for name in kinds})
+    return found
+
+
+def over_kinds(look: Average, kinds: Mapping[str, str]) -> Average | None:
+    """The same average over the cells ``single`` and ``multi``; None where one of them is empty.
+
+    Right for averages that weigh the sets of one kind alike: ``macro`` and ``macro_groups``.
+    """
+    weights = dict.fromkeys(KINDS, 0.0)
+    for name, weight in look.weights.items():
+        weights[kinds[name]] += weight
+    return Average(look.name, weights) if all(weights.values()) else None
+
+
+def named_after(look: Average, score: str) -> Average:
+    """The same average over cells called ``score/dataset``, the names in a row's basis."""
+    return Average(look.name, {f"{score}/{name}": w for name, w in look.weights.items()})
 
 
 def kind_average(kind: str, kinds: Mapping[str, str]) -> Average:

@@ -66,17 +66,15 @@ def compare(
     *,
     scope: Scope,
     statistics: Statistics,
-    withheld: Mapping[str, str],
+    status: Mapping[str, str],
 ) -> Outcome:
     """Left minus right over the seeds both have. F1 and EM are averaged as the scope says.
 
-    A side that was not run or is withheld makes an Outcome with a status, not an error.
+    A side that was not run or has a status (withheld, diverged) makes an Outcome with a status.
     """
     for side in (comparison.left, comparison.right):
-        if side in withheld:
-            return Outcome(
-                comparison, status=f"{scope.labels.get(side, side)} withheld: {withheld[side]}"
-            )
+        if side in status:
+            return Outcome(comparison, status=f"{scope.label(side)}: {status[side]}")
     systems = by_system(results)
     left, right = (systems.get(side, []) for side in (comparison.left, comparison.right))
     if not left or not right:
@@ -130,6 +128,25 @@ def mean_interval(
     return paired_interval(
         score_matrix(left, column)[inside],
         score_matrix(right, column)[inside],
+        level=statistics.level,
+        draws=statistics.draws,
+        seed=statistics.seed,
+        strata=index["dataset"].to_numpy()[inside],
+        weights=average.weights,
+        resample_seeds=statistics.resample_seeds,
+    )
+
+
+def value_interval(
+    results: Sequence[Result], column: str, *, average: Average, statistics: Statistics
+) -> Interval:
+    """Interval of an average itself, over the sets that it names."""
+    index = questions(results[0])
+    inside = index["dataset"].is_in(list(average.weights)).to_numpy()
+    scores = score_matrix(results, column)[inside]
+    return paired_interval(
+        scores,
+        np.zeros_like(scores),
         level=statistics.level,
         draws=statistics.draws,
         seed=statistics.seed,

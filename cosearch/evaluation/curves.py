@@ -39,12 +39,17 @@ class Panel:
 
 
 def learning_curves(
-    runs: Mapping[str, Sequence[pl.DataFrame]], panels: Sequence[Panel], *, note: str
+    runs: Mapping[str, Sequence[pl.DataFrame]],
+    panels: Sequence[Panel],
+    *,
+    note: str,
+    published: Mapping[str, pl.DataFrame],
 ) -> Figure:
     """A figure of small multiples over the column ``round``.
 
     ``runs``: label -> the per-round rows of each seed; a thin line is a seed, the thick one their
-    mean. Rows where a column is null (not measured in that round) are left out. Raises ValueError
+    mean. Rows where a column is null (not measured in that round) are left out. ``published``:
+    label -> the paper's curves, dashed in the colour of the run of that label. Raises ValueError
     for no panel, or a column that no run has.
     """
     if not panels:
@@ -58,6 +63,7 @@ def learning_curves(
         grid = figure.subplots(down, _ACROSS, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             _draw(axes, panel, runs)
+            _draw_published(axes, panel, published, list(runs))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_axis_off()
         handles, labels = grid.flat[0].get_legend_handles_labels()
@@ -85,6 +91,20 @@ def _draw(axes: Axes, panel: Panel, runs: Mapping[str, Sequence[pl.DataFrame]]) 
     axes.set_title(panel.label, loc="left")
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _draw_published(
+    axes: Axes, panel: Panel, published: Mapping[str, pl.DataFrame], labels: Sequence[str]
+) -> None:
+    for label, rows in published.items():
+        if panel.column not in rows.columns:
+            continue
+        points = rows.select("round", panel.column).drop_nulls()
+        colour = _COLOURS[labels.index(label) % len(_COLOURS)] if label in labels else "#999999"
+        axes.plot(
+            points["round"], points[panel.column], color=colour, lw=1.0, ls="--",
+            label=f"paper: {label}",
+        )  # fmt: skip
 
 
 def _mean(measured: Sequence[pl.DataFrame], column: str) -> pl.DataFrame:

@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cosearch import schema
+from cosearch import rows, schema
 from cosearch.artifacts import write_json
 from cosearch.core.advantages import is_constant
 from cosearch.core.lockstep import run_lockstep
-from cosearch.core.observe import RankerStage
 from cosearch.core.rewards import call_reward, hit_at
 from cosearch.core.seeds import derive
 from cosearch.core.types import Trajectory
@@ -24,6 +23,7 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
 from cosearch.train.joint import read_trained
+from cosearch.train.pipelines import HEADS, MODEL_RANKERS, ModelRanker
 from cosearch.train.policy import Policy
 from cosearch.train.ranker import answerable, retrieve_lists
 from cosearch.train.single_turn import RankingList, rank_list
@@ -71,7 +71,7 @@ def refusals(found: GateMeasures, rules: schema.Gate) -> list[str]:
     return [reason for passed, reason in checks if not passed]
 
 
-def write_gate(stage: Stage, row: schema.Training, target: Path) -> None:
+def write_gate(stage: Stage, row: rows.Training, target: Path) -> None:
     """Check the ranker of a trained variant and write gate.json; a variant whose ranker is no
     model has nothing to check."""
     variant = stage.settings.variant(row.variant)
@@ -79,25 +79,29 @@ def write_gate(stage: Stage, row: schema.Training, target: Path) -> None:
     trained = read_trained(stage.paths.train(row.part, row.seed, row.variant))
     _, retriever = open_corpus(stage.settings, stage.paths)
     verdict: dict[str, Any] = {"measures": None, "refused": [], "trained": trained.rounds > 0}
-    if "ranker" in trained.models:
+    if variant.ranker in MODEL_RANKERS and trained.diverged is None:
         questions = read_questions(stage.paths, "dev")
         retrieved = retrieve_lists(questions, retriever, parts.method.rollout.top_n)
         lists = answerable(retrieved, parts.credit().relevance)[: rules.lists]
-        found = measure_ranker(lists, trained.models["ranker"], parts, row.seed)
+        found = measure_ranker(lists, trained.models["ranker"], variant.ranker, parts, row.seed)
         verdict |= {"measures": asdict(found), "refused": refusals(found, rules)}
     stage.progress.say(f"{stage.title}: {verdict['refused'] or 'passes'}")
     write_json(target / "gate.json", verdict)
 
 
 def measure_ranker(
-    lists: Sequence[RankingList], folder: str, parts: Parts, seed: int
+    lists: Sequence[RankingList], folder: str, kind: str, parts: Parts, seed: int
 ) -> GateMeasures:
-    """All measures of the ranker in ``folder``; without lists there is nothing to measure."""
+    """All measures of the ranker of ``kind`` in ``folder``; without lists there is nothing to
+    measure. Groups are drawn at temperature 1 where training was greedy: without draws a group
+    has no spread to look for."""
     if not lists:
         return GateMeasures(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    policy = open_policy(folder, parts.ranker, parts.method.rollout.ranker_temperature)
-    greedy = parts.ranker_stage(policy.codec, 0.0)
-    sampled = parts.ranker_stage(policy.codec, policy.temperature)
+    temperature = parts.method.rollout.ranker_temperature or 1.0
+    policy = open_policy(folder, parts.ranker, temperature, HEADS.get(kind, "causal"))
+    rank = MODEL_RANKERS[kind]
+    greedy = rank(parts.tools({"ranker": policy}, 0.0))
+    sampled = rank(parts.tools({"ranker": policy}, temperature))
     group = parts.method.rollout.group_size
     shuffled = _rank([_shuffle(entry, seed) for entry in lists], greedy, policy, 1)
     ranked = _rank(lists, greedy, policy, 1)
@@ -124,7 +128,7 @@ def measure_ranker(
 
 
 def _rank(
-    lists: Sequence[RankingList], stage: RankerStage, policy: Policy, samples: int
+    lists: Sequence[RankingList], stage: ModelRanker, policy: Policy, samples: int
 ) -> list[Trajectory]:
     seed = derive("gate")
     coroutines = [

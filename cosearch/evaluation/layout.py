@@ -1,6 +1,6 @@
 """A table as data, and its five faces: Markdown, CSV, LaTeX, HTML and the terminal.
 
-A table that names an average proves it when it is made: in every row the cell of the average is the
+A table that names averages proves them when it is made: in every row the cell of an average is the
 average of the row's cells before rounding, or the table does not come into being.
 """
 
@@ -8,8 +8,8 @@ import csv
 import html
 import io
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import rich.table
 from rich.text import Text
@@ -43,20 +43,25 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``status`` stands in place of numbers ("not run"). ``ruled``: a rule is drawn above."""
+    """``status`` stands in place of numbers ("not run"). ``ruled``: a rule is drawn above.
+
+    ``basis``: numbers that are not printed but that a printed average rests on, by name.
+    """
 
     label: str
     cells: tuple[Cell, ...]
     status: str | None = None
     ruled: bool = False
+    basis: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """``profile`` made the numbers and stays with them in every face, the CSV included.
 
-    ``average`` names the column that holds an average, and how it follows from the others.
-    Raises ValueError for a row of another width, a float that is no number, or a wrong average.
+    ``averages`` names the columns that hold an average, and how each follows from other columns
+    or from the basis of the row. Raises ValueError for a row of another width, a float that is no
+    number, a wrong average, or one whose cells are not there.
     """
 
     name: str
@@ -67,7 +72,7 @@ class Table:
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...] = ()
     head: str = "System"
-    average: tuple[str, Average] | None = None
+    averages: tuple[tuple[str, Average], ...] = ()
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -75,22 +80,29 @@ class Table:
                 raise ValueError(f"{self.name}: {row.label} has {len(row.cells)} cells")
             if any(isinstance(cell, float) and not math.isfinite(cell) for cell in row.cells):
                 raise ValueError(f"{self.name}: {row.label} holds a float that is no number")
-            self._check_average(row)
+            if row.status is None:
+                self._check_averages(row)
 
-    def _check_average(self, row: Row) -> None:
-        if self.average is None or row.status is not None:
-            return
-        column, average = self.average
-        cells = {
-            of.name: cell
-            for of, cell in zip(self.columns, row.cells, strict=True)
-            if isinstance(cell, float)
-        }
-        if column in cells and abs(cells[column] - average.of(cells)) > 1e-9:
-            raise ValueError(
-                f"{self.name}: {row.label} prints {cells[column]} as its {average.name} average, "
-                f"its cells give {average.of(cells)}"
-            )
+    def _check_averages(self, row: Row) -> None:
+        cells = self.numbers(row)
+        for column, average in self.averages:
+            if column not in cells:
+                continue
+            missing = sorted(set(average.weights) - set(cells))
+            if missing:
+                raise ValueError(f"{self.name}: {row.label} averages {missing}, which it lacks")
+            if abs(cells[column] - average.of(cells)) > 1e-9:
+                raise ValueError(
+                    f"{self.name}: {row.label} prints {cells[column]} as its {average.name} "
+                    f"average, its cells give {average.of(cells)}"
+                )
+
+    def numbers(self, row: Row) -> dict[str, float]:
+        """The floats of a row by column, and its basis; empty where a status stands instead."""
+        if row.status is not None:
+            return {}
+        pairs = zip(self.columns, row.cells, strict=True)
+        return {**row.basis, **{of.name: cell for of, cell in pairs if isinstance(cell, float)}}
 
     def markdown(self) -> str:
         """GitHub Markdown with title, note and footnotes."""

@@ -1,15 +1,29 @@
 """How much better the agent would answer with the oracle's order (Sections 2.2 and 4.2, Eq. 7)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
 import polars as pl
 
-from cosearch.evaluation.averages import KINDS, Average, kind_average
+from cosearch.evaluation.averages import KINDS, Average, kind_average, over_kinds
 from cosearch.evaluation.bootstrap import Interval
 from cosearch.evaluation.comparisons import Statistics, common_seeds, mean_interval
-from cosearch.evaluation.results import Result, Scope, datasets
+from cosearch.evaluation.contrasts import interval_note
+from cosearch.evaluation.layout import Cell, Column, Row, Table
+from cosearch.evaluation.published import AVERAGE, gap_cells
+from cosearch.evaluation.results import (
+    Result,
+    Scope,
+    by_system,
+    check_comparable,
+    datasets,
+    row_status,
+)
+
+_SIDES = {"Standard": "Standard", "Oracle": "Oracle Retrieval"}
+"""Our row -> the paper's in Table 1."""
+_PRINTED = (*KINDS, AVERAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +103,96 @@ def _headroom(results: Sequence[Result], names: Sequence[str]) -> tuple[float | 
     )
     share = int(hidden.sum()) / calls.height if calls.height else None
     return share, int(by_question["hidden"].sum()) / asked
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two systems of Table 1 for one agent size. ``backbone``: see ``Block``."""
+
+    name: str
+    backbone: str | None
+    standard: str
+    oracle: str
+
+
+def oracle_table(
+    results: Sequence[Result],
+    *,
+    scope: Scope,
+    statistics: Statistics,
+    status: Mapping[str, str],
+    pair: Pair,
+) -> Table:
+    """Table 1: standard against oracle retrieval, the gap with its interval, and the headroom."""
+    sides = {"Standard": pair.standard, "Oracle": pair.oracle}
+    chosen = [result for result in results if result.system in sides.values()]
+    check_comparable(chosen, scope)
+    names, systems = datasets(chosen, scope), by_system(chosen)
+    states = {label: row_status(side, systems, status) for label, side in sides.items()}
+    total = Column(f"avg ({scope.average})")
+    average = None
+    if any(states.values()):
+        rows = [Row(label, (), states[label] or "the other side is missing") for label in sides]
+    else:
+        found = gaps(
+            systems[pair.standard], systems[pair.oracle], scope=scope, statistics=statistics
+        )
+        rows = _rows({gap.name: gap for gap in found}, statistics.level)
+        average = over_kinds(scope.average_of(names), scope.kinds)
+    if scope.comparable and pair.backbone is not None:
+        rows += _published_rows(pair.backbone)
+    return Table(
+        f"oracle_{pair.name}",
+        f"Standard against oracle retrieval, {pair.name} agent (layout of Table 1)",
+        f"{scope.f1_note(names)} {interval_note(statistics)}.",
+        scope.profile,
+        (Column("single"), Column("multi"), total),
+        tuple(rows),
+        (
+            "Not shown: under standard retrieval an answer is in D_N but none is in D_K;"
+            " of a question: in some call, while no call showed one.",
+        ),
+        head="Retrieval",
+        averages=() if average is None else ((total.name, average),),
+    )
+
+
+def _rows(found: Mapping[str, Gap], level: float) -> list[Row]:
+    shown = [found.get(name) for name in (*KINDS, "average")]
+
+    def row(label: str, cell: Callable[[Gap], Cell]) -> Row:
+        return Row(label, tuple(None if gap is None else cell(gap) for gap in shown))
+
+    return [
+        row("Standard", lambda gap: gap.standard),
+        row("Oracle", lambda gap: gap.oracle),
+        row("Relative gain", lambda gap: _percent(gap.relative_gain, signed=True)),
+        row("Difference", lambda gap: f"{gap.interval.estimate:+.3f}"),
+        row(f"{level:.0%} interval", lambda gap: _span(gap.interval)),
+        row("Verdict", lambda gap: gap.interval.verdict),
+        row("Not shown, of calls", lambda gap: _percent(gap.calls_headroom, scale=100)),
+        row("Not shown, of questions", lambda gap: _percent(gap.questions_headroom, scale=100)),
+    ]
+
+
+def _published_rows(backbone: str) -> list[Row]:
+    """Table 1 as printed, below a rule; texts, since its rounded averages prove nothing."""
+    rows: list[Row] = []
+    for label, method in _SIDES.items():
+        cells = gap_cells(method, backbone)
+        texts = tuple(f"{cells[name]:.3f}" if name in cells else None for name in _PRINTED)
+        rows.append(Row(f"Paper: {label}", texts, ruled=not rows))
+    gains = gap_cells("Rel. Gain", backbone)
+    return [*rows, Row("Paper: relative gain", tuple(_gain(gains, name) for name in _PRINTED))]
+
+
+def _gain(gains: Mapping[str, float], name: str) -> str | None:
+    return _percent(gains.get(name), signed=True)
+
+
+def _percent(value: float | None, *, scale: float = 1, signed: bool = False) -> str | None:
+    return None if value is None else f"{scale * value:{'+' if signed else ''}.1f} %"
+
+
+def _span(interval: Interval) -> str:
+    return f"[{interval.low:+.3f}, {interval.high:+.3f}]"

@@ -40,7 +40,7 @@ class Scope:
     """The frame of a table. ``kinds`` and ``labels`` give the order of data sets and systems.
 
     ``rule``: yes/no rule of the F1 (``bag`` or ``squad``). ``average``: ``macro`` or
-    ``macro_groups``. ``backbone``: the block of the paper's tables that may stand beside ours.
+    ``macro_groups``: the one that verdicts and drops rest on.
     """
 
     profile: str
@@ -48,12 +48,11 @@ class Scope:
     average: str
     kinds: Mapping[str, str]
     labels: Mapping[str, str]
-    backbone: str | None = None
 
     @property
     def comparable(self) -> bool:
         """Whether a published number may stand beside ours."""
-        return self.profile == "paper" and self.backbone is not None
+        return self.profile == "paper"
 
     @property
     def f1(self) -> str:
@@ -70,7 +69,7 @@ class Scope:
         return ". ".join([lead, *more]) + "."
 
     def f1_note(self, datasets: Sequence[str]) -> str:
-        """Metric rule and average by name."""
+        """Metric rule, and the average that decides by name."""
         shape = {
             "macro": f"mean of the {len(datasets)} sets",
             "macro_groups": "mean of the single-hop mean and the multi-hop mean",
@@ -78,6 +77,66 @@ class Scope:
         return self.note(
             f"F1, yes/no golds under the rule {self.rule}", f"Average: {self.average} ({shape})"
         )
+
+    def label(self, system: str) -> str:
+        """What a reader calls a system."""
+        return self.labels.get(system, system)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A system in a table, under the name that the paper's table gives such a row.
+
+    Labels of systems are unique, names of rows only inside one table: "CoSearch" stands in the
+    block of the large and of the small agent.
+    """
+
+    system: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows that stand in one table. ``backbone``: the agent model under which the paper's tables
+    print such rows; None where no published number may stand beside them. ``varying``: keys in
+    which rows may differ because their method says so, as Search-R1 shows three documents; the
+    main table names them in a footnote."""
+
+    name: str
+    backbone: str | None
+    rows: Sequence[TableRow]
+    varying: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for values in ([row.system for row in self.rows], [row.label for row in self.rows]):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise ValueError(f"block {self.name}: {', '.join(twice)} is there twice")
+
+    def chosen(self, results: Sequence[Result], scope: Scope) -> list[Result]:
+        """The results of the rows. Raises ValueError where they must not stand together."""
+        systems = {row.system for row in self.rows}
+        found = [result for result in results if result.system in systems]
+        check_comparable(found, scope, varying=self.varying)
+        return found
+
+    def varying_footnotes(self, systems: Mapping[str, Sequence[Result]]) -> list[str]:
+        """The value of every varying key by row, where rows do differ in it."""
+        notes = []
+        for key in self.varying:
+            values = {
+                row.label: systems[row.system][0].key.get(key)
+                for row in self.rows
+                if row.system in systems
+            }
+            if len(set(values.values())) > 1:
+                texts = (f"{label} {value}" for label, value in values.items())
+                notes.append(f"Rows differ in {key}: {'; '.join(texts)}")
+        return notes
+
+    def published(self, scope: Scope) -> str | None:
+        """The backbone whose published numbers stand beside ours, None where none may."""
+        return self.backbone if scope.comparable else None
 
 
 def check_comparable(
@@ -131,12 +190,39 @@ def datasets(results: Sequence[Result], scope: Scope) -> list[str]:
     return [name for name in scope.kinds if name in present or not results]
 
 
+def counts(results: Sequence[Result]) -> dict[str, int]:
+    """Questions per data set; empty where nothing was run."""
+    frame = results[0].predictions if results else None
+    return {} if frame is None else dict(frame.group_by("dataset").len().iter_rows())
+
+
+def set_means(results: Sequence[Result], column: str, names: Iterable[str]) -> dict[str, float]:
+    """Mean over seeds of a predictions column, per data set."""
+    return {name: fsum(one.mean(column, name) for one in results) / len(results) for name in names}
+
+
+def seed_footnotes(
+    rows: Sequence[TableRow], systems: Mapping[str, Sequence[Result]], status: Mapping[str, str]
+) -> list[str]:
+    """Which seeds stand behind the rows that print numbers, where any has several."""
+    seeds = {
+        row.label: [one.seed for one in systems[row.system]]
+        for row in rows
+        if row.system in systems and row.system not in status
+    }
+    if all(len(found) == 1 for found in seeds.values()):
+        return []
+    texts = [f"{label} {', '.join(map(str, found))}" for label, found in seeds.items()]
+    return ["Means over seeds: " + "; ".join(texts)]
+
+
 def row_status(
-    system: str | None, systems: Mapping[str, Sequence[Result]], withheld: Mapping[str, str]
+    system: str | None, systems: Mapping[str, Sequence[Result]], status: Mapping[str, str]
 ) -> str | None:
-    """Why a row has no numbers, or None. ``system`` None: no system of that label is declared."""
-    if system is not None and system in withheld:
-        return f"withheld: {withheld[system]}"
+    """Why a row has no numbers, or None. ``status``: system -> what stands in its place, such as
+    ``withheld: ...`` or ``diverged at round 7: ...``. ``system`` None: no such row is declared."""
+    if system is not None and system in status:
+        return status[system]
     return None if system in systems else "not run"
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from cosearch import schema
+from cosearch import rows, schema
 from cosearch.artifacts import SKIPPED, hash_file, write_frame, write_json
 from cosearch.config import BASE
 from cosearch.core.seeds import derive
@@ -15,12 +14,13 @@ from cosearch.data.index import open_corpus
 from cosearch.evaluation.metrics import calls_frame, predictions_frame, summary
 from cosearch.stage import Stage
 from cosearch.train.collect import collect
-from cosearch.train.joint import read_trained
+from cosearch.train.joint import Trained, read_trained
+from cosearch.train.pipelines import HEADS, MODEL_RANKERS, pipeline
 from cosearch.train.policy import Policy
 from cosearch.train.wiring import Parts, engines_of, open_policy, player
 
 
-def evaluate_system(stage: Stage, row: schema.Evaluation, target: Path) -> None:
+def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     """Write predictions, calls and metrics of a row's system under ``target``; a system that the
     profile does not name is skipped and shows as not run."""
     system, block = stage.settings.system(row.system), stage.settings.section(schema.Evaluate)
@@ -28,15 +28,19 @@ def evaluate_system(stage: Stage, row: schema.Evaluation, target: Path) -> None:
         write_json(target / SKIPPED, {"status": "not run"})
         return
     base = Parts.of(stage.settings, {})
-    folders, overrides = trained_models(base, system, stage.paths.needed(row.needs))
-    parts = Parts.of(stage.settings, overrides | system.set | grid_overrides(base, system, block))
+    trained = start_of(base, system, stage.paths.needed(row.needs))
+    if trained.diverged:
+        status = f"diverged in round {trained.diverged.round}: {trained.diverged.reason}"
+        write_json(target / SKIPPED, {"status": status})
+        return
+    overrides = trained.overrides | system.set | grid_overrides(base, system, block)
+    parts = Parts.of(stage.settings, overrides)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
-    policies = open_policies(parts, system, folders)
+    policies = open_policies(parts, system, trained.models)
     questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
     greedy = parts.method.rollout.eval_temperature
-    ranker = policies.get("ranker")
-    stages = parts.stages(system.ranker, ranker.codec if ranker else None, greedy)
-    rules = parts.agent_rules(policies["agent"].codec, greedy)
+    stages = pipeline(system.method, system.ranker, parts.tools(policies, greedy))
+    rules = parts.agent_rules(system.method, policies["agent"].codec, greedy)
     play = player(system.method, rules, stages, derive(row.seed, "evaluate"))
     trajectories: list[Trajectory] = []
     for shard in collect(
@@ -57,18 +61,16 @@ def evaluate_system(stage: Stage, row: schema.Evaluation, target: Path) -> None:
     write_result(trajectories, base, stage, row, key, target)
 
 
-def trained_models(
-    base: Parts, system: schema.System, needed: Path
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """Model folders of a system's roles and the overrides that they were trained under."""
+def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
+    """What a system's variant left, or the untrained models that the system names."""
     if system.variant != BASE:
-        trained = read_trained(needed)
-        return trained.models, trained.overrides
-    return {role: base.model(name) for role, name in system.models.items()}, {}
+        return read_trained(needed)
+    models: dict[str, str] = {role: base.model(name) for role, name in system.models.items()}
+    return Trained(models, 0, {}, None)
 
 
 def grid_overrides(
-    base: Parts, system: schema.System, block: schema.Evaluate
+    base: Parts, system: rows.System, block: schema.Evaluate
 ) -> dict[str, int | list[int]]:
     """The K that a row of Table 4 asks for; cutoffs above it cannot be."""
     if system.grid is None:
@@ -79,13 +81,14 @@ def grid_overrides(
 
 
 def open_policies(
-    parts: Parts, system: schema.System, folders: Mapping[str, str]
+    parts: Parts, system: rows.System, folders: Mapping[str, str]
 ) -> dict[str, Policy]:
-    """The agent, and the ranker where the system ranks by generating."""
+    """The agent, and the ranker where it is a model."""
     greedy = parts.method.rollout.eval_temperature
     policies = {"agent": open_policy(folders["agent"], parts.agent, greedy)}
-    if system.ranker == "generative":
-        policies["ranker"] = open_policy(folders["ranker"], parts.ranker, greedy)
+    if system.ranker in MODEL_RANKERS:
+        head = HEADS.get(system.ranker, "causal")
+        policies["ranker"] = open_policy(folders["ranker"], parts.ranker, greedy, head)
     return policies
 
 
@@ -105,7 +108,7 @@ def write_result(
     trajectories: Sequence[Trajectory],
     base: Parts,
     stage: Stage,
-    row: schema.Evaluation,
+    row: rows.Evaluation,
     key: Mapping[str, str | int],
     target: Path,
 ) -> None:

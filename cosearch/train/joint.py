@@ -1,29 +1,34 @@
 """Joint training of one variant: opens what the loop needs, runs it, publishes what it leaves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cosearch import schema
 from cosearch.artifacts import read_json, write_json
 from cosearch.config import FIXED_RANKER
+from cosearch.core.protocols import Judge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.schema import Training, Variant
+from cosearch.rows import Training, Variant
 from cosearch.stage import Stage
 from cosearch.train.collect import Play, collect
+from cosearch.train.guards import Diverged, Guards
 from cosearch.train.loop import LoopRules, train
 from cosearch.train.measure import measure
+from cosearch.train.pipelines import EVALUATED_AS, HEADS, pipeline
 from cosearch.train.policy import Policy
 from cosearch.train.ranker import read_fixed_ranker
-from cosearch.train.resume import RunStore
+from cosearch.train.resume import RunStore, owners
 from cosearch.train.wiring import (
     Parts,
     engines_of,
     fingerprint,
     identity,
+    open_judge,
     open_learner,
     open_policy,
     player,
@@ -32,26 +37,38 @@ from cosearch.train.wiring import (
 
 @dataclass(frozen=True)
 class Setup:
-    """One variant under one seed: parameters, policies by role, and the observation pipelines."""
+    """One variant under one seed: parameters, folders and policies by role."""
 
     parts: Parts
+    simulator: schema.Simulator
     variant: Variant
     seed: int
     folders: Mapping[str, str]
     policies: Mapping[str, Policy]
 
-    def play(self, *, greedy: bool, seed: int) -> Play:
-        """A starter of trajectories, sampling as in training or greedily as in evaluation."""
-        rollout = self.parts.method.rollout
+    def play(self, number: int) -> Play:
+        """A starter of the training trajectories of round ``number``."""
         policies = self.policies
-        agent = rollout.eval_temperature if greedy else policies["agent"].temperature
-        ranker = policies.get("ranker")
-        temperature = rollout.eval_temperature if greedy or ranker is None else ranker.temperature
-        stages = self.parts.stages(
-            self.variant.ranker, ranker.codec if ranker else None, temperature
+        ranker = policies.get("ranker", policies["agent"]).temperature
+        tools = self.parts.tools(
+            policies,
+            ranker,
+            simulator=self.simulator,
+            step=number,
+            steps=self.parts.train.rounds,
         )
-        rules = self.parts.agent_rules(policies["agent"].codec, agent)
-        return player(self.variant.method, rules, stages, seed)
+        stages = pipeline(self.variant.method, self.variant.ranker, tools)
+        agent = policies["agent"]
+        rules = self.parts.agent_rules(self.variant.method, agent.codec, agent.temperature)
+        return player(self.variant.method, rules, stages, derive(self.seed, "round", number))
+
+    def play_greedily(self) -> Play:
+        """A starter of trajectories as in evaluation."""
+        greedy = self.parts.method.rollout.eval_temperature
+        kind = EVALUATED_AS.get(self.variant.ranker, self.variant.ranker)
+        stages = pipeline(self.variant.method, kind, self.parts.tools(self.policies, greedy))
+        rules = self.parts.agent_rules(self.variant.method, self.policies["agent"].codec, greedy)
+        return player(self.variant.method, rules, stages, derive(self.seed, "dev"))
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -76,28 +93,40 @@ class Setup:
 def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -> None:
     """Train ``variant`` and publish models, rollouts and metrics under ``target``."""
     parts, seed = Parts.of(stage.settings, variant.set), row.seed
+    simulator = stage.settings.section(schema.Simulator)
+    judging = stage.settings.section(schema.Judge)
     folders = role_folders(parts, variant, stage.paths.needed(row.needs))
     who = identity(
-        parts, stage.paths, sorted(folders.values()), variant=variant.model_dump(), seed=seed
+        parts,
+        stage.paths,
+        sorted(folders.values()),
+        variant=variant.model_dump(),
+        seed=seed,
+        simulator=simulator.model_dump(),
+        judge=judging.model_dump(),
     )
     _, retriever = open_corpus(stage.settings, stage.paths)
     with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
-        setup = open_setup(parts, variant, seed, folders, store.folder)
-        engines = engines_of(retriever, setup.policies, stage.sign)
+        policies = open_policies(parts, simulator, variant, folders, store.folder)
+        setup = Setup(parts, simulator, variant, seed, folders, policies)
+        engines = engines_of(retriever, policies, stage.sign)
         dev = read_questions(stage.paths, "dev")
-        train(
+        diverged = train(
             rules=setup.rules(),
             credit=parts.credit(),
             questions=read_questions(stage.paths, "train"),
-            play=lambda number: setup.play(greedy=False, seed=derive(seed, "round", number)),
-            policies=setup.policies,
+            play=setup.play,
+            policies=policies,
             learners=setup.learners,
             engines=engines,
             evaluate=lambda: _measure_dev(setup, dev, engines),
             store=store,
             report=lambda number, phase, metrics: _report(stage, setup, number, phase, metrics),
+            judge=judge_of(parts, judging, stage),
+            guards=Guards(**parts.train.guards.model_dump()),
+            phase=stage.phase,
         )
-        publish(setup, store, target)
+        publish(setup, store, target, diverged)
         store.discard()
 
 
@@ -114,10 +143,22 @@ def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]
     }
 
 
-def open_setup(
-    parts: Parts, variant: Variant, seed: int, folders: Mapping[str, str], scratch: Path
-) -> Setup:
-    """Policies of every role; a role that does not learn is frozen and decodes greedily."""
+def judge_of(parts: Parts, block: schema.Judge, stage: Stage) -> Judge | None:
+    """The judge, where the variant's ranker is paid by one."""
+    if parts.method.reward.source != "judge":
+        return None
+    return open_judge(block, parts.model(block.model), stage.paths.judge_answers)
+
+
+def open_policies(
+    parts: Parts,
+    simulator: schema.Simulator,
+    variant: Variant,
+    folders: Mapping[str, str],
+    scratch: Path,
+) -> dict[str, Policy]:
+    """Policies of every role; a role that does not learn is frozen and decodes greedily. With a
+    shared backbone the ranker is the agent's very policy."""
     rollout = parts.method.rollout
     blocks: dict[str, tuple[Any, float, float, int]] = {
         "agent": (
@@ -132,11 +173,15 @@ def open_setup(
             parts.train.ranker_lr,
             parts.ranker.max_turn_tokens,
         ),
+        "simulator": (simulator, simulator.temperature, 0.0, simulator.max_turn_tokens),
     }
-    policies = {}
+    policies: dict[str, Policy] = {}
     for role, folder in folders.items():
         block, temperature, lr, max_tokens = blocks[role]
-        if role in learners(parts, variant):
+        head = HEADS.get(variant.ranker, "causal") if role == "ranker" else "causal"
+        if variant.shared and role == "ranker":
+            policies[role] = policies["agent"]
+        elif role in learners(parts, variant):
             policies[role] = open_learner(
                 folder,
                 block,
@@ -145,45 +190,57 @@ def open_setup(
                 lr=lr,
                 max_tokens=max_tokens,
                 scratch=scratch,
+                head=head,
             )
         else:
-            policies[role] = open_policy(folder, block, rollout.eval_temperature)
-    return Setup(parts, variant, seed, folders, policies)
+            policies[role] = open_policy(folder, block, rollout.eval_temperature, head)
+    return policies
 
 
-def publish(setup: Setup, store: RunStore, target: Path) -> None:
-    """Write trained models, rollouts, metrics, and trained.json: where each role's model is and
-    which overrides it was trained under."""
-    store.publish(target, setup.parts.train.rounds)
+def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | None) -> None:
+    """Write trained models, rollouts, metrics, and trained.json: where each role's model is, under
+    which overrides it was trained, and how the run ended. A diverged run leaves the models of the
+    last good round."""
+    if diverged:
+        store.resume(setup.policies, setup.learners)
+    store.publish(target, diverged.round if diverged else setup.parts.train.rounds)
     models = dict(setup.folders)
+    owner = owners(setup.policies, setup.learners)
     for role in setup.learners:
-        setup.policies[role].export(target / role)
-        models[role] = str(target / role)
-    write_json(
-        target / "trained.json",
-        {"models": models, "rounds": setup.parts.train.rounds, "set": dict(setup.variant.set)},
-    )
+        if owner[role] == role:
+            setup.policies[role].export(target / role)
+        models[role] = str(target / owner[role])
+    record = {
+        "models": models,
+        "rounds": setup.parts.train.rounds,
+        "set": dict(setup.variant.set),
+        "diverged": asdict(diverged) if diverged else None,
+    }
+    write_json(target / "trained.json", record)
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a variant's training left: model folder of each role, rounds, and its overrides."""
+    """What a variant's training left: model folder of each role, rounds planned, its overrides, and
+    why it stopped early, if it did."""
 
     models: dict[str, str]
     rounds: int
     overrides: dict[str, Any]
+    diverged: Diverged | None
 
 
 def read_trained(target: Path) -> Trained:
     """The record of a trained variant."""
     record = read_json(target / "trained.json")
-    return Trained(record["models"], record["rounds"], record["set"])
+    diverged = record["diverged"] and Diverged(**record["diverged"])
+    return Trained(record["models"], record["rounds"], record["set"], diverged)
 
 
 def _measure_dev(setup: Setup, dev: list[Question], engines: Mapping[str, Any]) -> dict[str, float]:
     if not dev or not setup.learners:
         return {}
-    play = setup.play(greedy=True, seed=derive(setup.seed, "dev"))
+    play = setup.play_greedily()
     shards = collect(play, dev, engines, samples=1, shard_questions=len(dev))
     return measure([t for shard in shards for t in shard], setup.parts.credit())
 

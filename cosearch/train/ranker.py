@@ -16,6 +16,7 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
+from cosearch.train.pipelines import generative_ranker
 from cosearch.train.resume import RunStore
 from cosearch.train.single_turn import ListRules, RankingList, train_ranker
 from cosearch.train.wiring import (
@@ -98,7 +99,7 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
             rules=rules,
             credit=parts.credit(),
             lists=lists,
-            stage=parts.ranker_stage(policy.codec, policy.temperature),
+            stage=generative_ranker(parts.tools({"ranker": policy}, policy.temperature)),
             policy=policy,
             engines=engines_of(retriever, {"ranker": policy}, stage.sign),
             store=store,

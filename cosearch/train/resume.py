@@ -70,7 +70,7 @@ class RunStore:
         states = sorted((self.folder / "state").glob("round_*"))
         if not states:
             return 0
-        for role in learners:
+        for role in set(owners(policies, learners).values()):
             trainer = policies[role].trainer
             assert trainer is not None
             trainer.restore(states[-1] / f"{role}.pt")
@@ -94,7 +94,7 @@ class RunStore:
         aside = self.folder / "state" / ".new"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        for role in learners:
+        for role in set(owners(policies, learners).values()):
             trainer = policies[role].trainer
             assert trainer is not None
             trainer.save(aside / f"{role}.pt")
@@ -133,6 +133,13 @@ class RunStore:
     def discard(self) -> None:
         """Remove the run's state once its outputs are published."""
         shutil.rmtree(self.folder)
+
+
+def owners(policies: Mapping[str, Policy], roles: Sequence[str]) -> dict[str, str]:
+    """Role -> the first role that has the same policy; a shared backbone is kept once."""
+    return {
+        role: next(first for first in roles if policies[first] is policies[role]) for role in roles
+    }
 
 
 def metrics_csv(rows: Sequence[Mapping[str, float]]) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 
 from cosearch.core.credit import CreditRules, Verdicts, assign_credit, ranker_samples
 from cosearch.core.lockstep import run_lockstep
-from cosearch.core.observe import PendingSearch, RankerStage
+from cosearch.core.observe import PendingSearch
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
+from cosearch.train.pipelines import ModelRanker
 from cosearch.train.policy import Policy, learn, prepare
 from cosearch.train.record import Round
 from cosearch.train.resume import RunStore
@@ -40,7 +41,7 @@ class ListRules:
 
 
 async def rank_list(
-    entry: RankingList, sample: int, stage: RankerStage, seed: int, sampling: Sampling
+    entry: RankingList, sample: int, stage: ModelRanker, seed: int, sampling: Sampling
 ) -> Trajectory:
     """One ranking of ``entry``, as a trajectory with a single call and no agent text."""
     search = PendingSearch(
@@ -66,6 +67,7 @@ async def rank_list(
         None,
         sampling,
         0,
+        0,
     )
 
 
@@ -74,7 +76,7 @@ def train_ranker(
     rules: ListRules,
     credit: CreditRules,
     lists: Sequence[RankingList],
-    stage: RankerStage,
+    stage: ModelRanker,
     policy: Policy,
     engines: Mapping[str, Engine],
     store: RunStore,
@@ -105,7 +107,7 @@ def _rank(
     number: int,
     rules: ListRules,
     batch: Sequence[RankingList],
-    stage: RankerStage,
+    stage: ModelRanker,
     engines: Mapping[str, Engine],
 ) -> list[Trajectory]:
     seed = derive(rules.seed, "round", number)

@@ -11,19 +11,17 @@ from cosearch.config import Settings
 from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules
 from cosearch.core.grouping import GroupRules
-from cosearch.core.observe import OracleStage, RankerStage, RetrieverStage, Stage
-from cosearch.core.protocols import Codec, Engine
+from cosearch.core.observe import Stage
+from cosearch.core.protocols import Codec, Engine, Judge
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
-from cosearch.core.rollout import AgentRules, roll_out
-from cosearch.core.types import Question, Sampling
+from cosearch.core.rollout import AgentRules
+from cosearch.core.types import Question
 from cosearch.engines import build
-from cosearch.methods.oneshot import direct, rag
+from cosearch.methods.bundle import METHODS
 from cosearch.train.collect import Play
+from cosearch.train.pipelines import Tools, sampling
 from cosearch.train.policy import Policy
-
-METHODS: Mapping[str, Any] = {"react": roll_out, "direct": direct, "rag": rag}
-"""How a system answers; each plays one trajectory and leaves the same record."""
 
 
 @dataclass(frozen=True)
@@ -65,65 +63,53 @@ class Parts:
             **method.credit.model_dump(),
         )
 
-    def agent_rules(self, codec: Codec, temperature: float) -> AgentRules:
-        """Prompting and bounds of the agent."""
+    def agent_rules(self, method: str, codec: Codec, temperature: float) -> AgentRules:
+        """Prompting and bounds of the agent under a method."""
         return AgentRules(
             codec=codec,
-            sampling=_sampling(temperature, self.agent.max_turn_tokens),
+            sampling=sampling(temperature, self.agent.max_turn_tokens),
             templates=self.agent.templates,
+            dialogue=METHODS[method].dialogue,
             document=self.agent.document,
             max_document_chars=self.agent.max_document_chars,
             max_searches=self.method.rollout.max_searches,
             max_prompt_tokens=self.agent.max_prompt_tokens,
             max_response_tokens=self.agent.max_response_tokens,
             max_observation_tokens=self.agent.max_observation_tokens,
+            lenient_answer=self.agent.lenient_answer,
         )
 
-    def ranker_stage(self, codec: Codec, temperature: float) -> RankerStage:
-        """Prompting and bounds of the generative ranker."""
-        return RankerStage(
-            top_k=self.method.rollout.top_k,
-            codec=codec,
-            sampling=_sampling(temperature, self.ranker.max_turn_tokens),
-            templates=self.ranker.templates,
-            document=self.ranker.document,
-            max_document_chars=self.ranker.max_document_chars,
-            max_prompt_tokens=self.ranker.max_prompt_tokens,
-        )
-
-    def stages(self, kind: str, codec: Codec | None, temperature: float) -> tuple[Stage, ...]:
-        """The observation pipeline of a ranker kind; ``codec`` is the generative ranker's."""
-        rollout = self.method.rollout
-        first = RetrieverStage(top_n=rollout.top_n, top_k=rollout.top_k)
-        if codec is not None:
-            return first, self.ranker_stage(codec, temperature)
-        relevance = RelevanceRule(**self.method.relevance.model_dump())
-        modelless: dict[str, tuple[Stage, ...]] = {
-            "retriever_order": (),
-            "oracle": (OracleStage(top_k=rollout.top_k, relevance=relevance),),
-        }
-        return (first, *modelless[kind])
+    def tools(self, policies: Mapping[str, Policy], temperature: float, **more: Any) -> Tools:
+        """What the stages of a pipeline are made of; ``temperature`` is the ranker's."""
+        codecs = {role: policy.codec for role, policy in policies.items()}
+        return Tools(self.method, self.agent, self.ranker, codecs, temperature, **more)
 
 
-def open_policy(folder: str, block: schema.Agent | schema.Ranker, temperature: float) -> Policy:
+ModelBlock = schema.Agent | schema.Ranker | schema.Simulator
+
+
+def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = "causal") -> Policy:
     """A frozen policy: codec and sampler."""
     codec = build.build_codec(folder)
-    sampler = build.build_sampler(folder, codec, batch_tokens=block.batch_tokens, dtype=block.dtype)
+    sampler = build.build_sampler(
+        folder, codec, batch_tokens=block.batch_tokens, dtype=block.dtype, head=head
+    )
     return Policy(codec, sampler, None, temperature)
 
 
 def open_learner(
     folder: str,
-    block: schema.Agent | schema.Ranker,
+    block: ModelBlock,
     parts: Parts,
     *,
     temperature: float,
     lr: float,
     max_tokens: int,
     scratch: Path,
+    head: str = "causal",
 ) -> Policy:
     """A policy that learns: codec, sampler and trainer over the same weights."""
-    frozen = open_policy(folder, block, temperature)
+    frozen = open_policy(folder, block, temperature, head)
     trainer = build.build_trainer(
         folder,
         frozen.codec,
@@ -132,16 +118,46 @@ def open_learner(
         loss=parts.method.loss,
         max_tokens=max_tokens,
         scratch=scratch,
+        head=head,
     )
     return Policy(frozen.codec, frozen.sampler, trainer, temperature)
+
+
+def open_judge(block: schema.Judge, folder: str, answers: Path) -> Judge:
+    """The judge of the parameters; ``answers`` keeps what an endpoint said."""
+    shared: dict[str, Any] = {
+        "templates": block.templates,
+        "document": block.document,
+        "max_document_chars": block.max_document_chars,
+    }
+    if block.kind == "likelihood":
+        return build.build_likelihood_judge(
+            folder,
+            build.build_codec(folder),
+            max_prompt_tokens=block.max_prompt_tokens,
+            max_thought_tokens=block.max_turn_tokens,
+            batch_tokens=block.batch_tokens,
+            dtype=block.dtype,
+            **shared,
+        )
+    if block.endpoint is None:
+        raise ValueError("judge.kind is endpoint, and judge.endpoint is null: name the service")
+    return build.build_endpoint_judge(
+        **block.endpoint.model_dump(), max_tokens=block.max_turn_tokens, cache=answers, **shared
+    )
 
 
 def engines_of(
     retriever: Engine, policies: Mapping[str, Policy], sign: Callable[[str], None]
 ) -> dict[str, Engine]:
-    """Engines by the names that requests use; each batch answered is a ``sign`` of life."""
+    """Engines by the names that requests use; each batch answered is a ``sign`` of life.
+
+    Notes are written by the agent's own model (``refiner``).
+    """
     engines: dict[str, Engine] = {"retriever": retriever}
     engines |= {role: policy.sampler for role, policy in policies.items()}
+    if "agent" in policies:
+        engines["refiner"] = policies["agent"].sampler
     return {name: _heard(name, engine, sign) for name, engine in engines.items()}
 
 
@@ -156,7 +172,7 @@ def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
 
 def player(method: str, rules: AgentRules, stages: Sequence[Stage], seed: int) -> Play:
     """A starter of trajectories under fixed rules and seed."""
-    play: Callable[..., Any] = METHODS[method]
+    play = METHODS[method].play
 
     def start(question: Question, sample: int) -> Any:
         return play(question, sample, rules, stages, seed)
@@ -181,8 +197,3 @@ def identity(parts: Parts, paths: Paths, folders: Sequence[str], **more: Any) ->
 def fingerprint(identity: Mapping[str, Any]) -> str:
     """A short name for an identity."""
     return hash_value(identity)[:16]
-
-
-def _sampling(temperature: float, max_tokens: int) -> Sampling:
-    """The whole distribution: training compares log-probabilities of sampler and trainer."""
-    return Sampling(temperature=temperature, top_p=1.0, top_k=0, max_tokens=max_tokens)

@@ -1,6 +1,6 @@
 """Small real rollouts, written down by a rule instead of sampled by a model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from cosearch.core.types import (
 )
 from cosearch.evaluation.comparisons import Statistics
 from cosearch.evaluation.metrics import calls_frame, predictions_frame
-from cosearch.evaluation.results import Result, Scope
+from cosearch.evaluation.results import Block, Result, Scope, TableRow
 
 SAMPLING = Sampling(temperature=0.0, top_p=1.0, top_k=-1, max_tokens=8)
 RELEVANCE = RelevanceRule(match="tokens", strip_marks=False, min_gold_chars=0)
@@ -137,6 +137,12 @@ def make_scope(profile: str = "tiny", average: str = "macro", **changes: Any) ->
     return Scope(profile=profile, average=average, **given)
 
 
+def make_block(
+    backbone: str | None = None, name: str = "large", labels: Mapping[str, str] = LABELS
+) -> Block:
+    return Block(name, backbone, [TableRow(system, label) for system, label in labels.items()])
+
+
 class Rollouts:
     """The builders and constants above, for tests to use as ``rollouts.result(...)``."""
 
@@ -151,6 +157,7 @@ class Rollouts:
     trajectory = staticmethod(make_trajectory)
     result: Callable[..., Result] = staticmethod(make_result)
     scope: Callable[..., Scope] = staticmethod(make_scope)
+    block: Callable[..., Block] = staticmethod(make_block)
 
 
 @pytest.fixture(scope="session")

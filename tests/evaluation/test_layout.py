@@ -21,7 +21,7 @@ def make_table(rows, **changes):
         "profile": "tiny",
         "columns": (Column("a"), Column("b"), Column("mean")),
         "rows": tuple(rows),
-        "average": ("mean", Average("macro", {"a": 0.5, "b": 0.5})),
+        "averages": (("mean", Average("macro", {"a": 0.5, "b": 0.5})),),
     }
     return Table(**(given | changes))
 
@@ -36,6 +36,26 @@ def test_an_average_must_be_that_of_its_cells():
     make_table([Row("good", (0.1, 0.3, 0.2))])
     with pytest.raises(ValueError, match=r"bad prints 0.2001 as its macro average"):
         make_table([Row("bad", (0.1, 0.3, 0.2001))])
+
+
+def test_every_average_is_proven_and_may_rest_on_numbers_that_are_not_printed():
+    columns = (Column("a"), Column("b"), Column("mean"), Column("micro"), Column("EM"))
+    averages = (
+        ("mean", Average("macro", {"a": 0.5, "b": 0.5})),
+        ("micro", Average("micro", {"a": 0.25, "b": 0.75})),
+        ("EM", Average("macro", {"em/a": 0.5, "em/b": 0.5})),
+    )
+    basis = {"em/a": 0.0, "em/b": 0.5}
+    good = (0.1, 0.3, 0.2, 0.25, 0.25)
+    make_table([Row("good", good, basis=basis)], columns=columns, averages=averages)
+    for at, name in ((2, "macro"), (3, "micro"), (4, "macro")):
+        bad = tuple(cell + 0.001 * (n == at) for n, cell in enumerate(good))
+        with pytest.raises(ValueError, match=f"as its {name} average"):
+            make_table([Row("bad", bad, basis=basis)], columns=columns, averages=averages)
+    with pytest.raises(ValueError, match=r"averages \['em/a', 'em/b'\], which it lacks"):
+        make_table([Row("bare", good)], columns=columns, averages=averages)
+    unknown = (*good[:3], None, None)
+    make_table([Row("unknown", unknown)], columns=columns, averages=averages)
 
 
 def test_rows_must_fit_and_hold_numbers():
@@ -92,7 +112,7 @@ def test_hostile_text_is_harmless_in_every_face():
         note=HOSTILE,
         footnotes=(HOSTILE,),
         columns=(Column(HOSTILE, text=True), Column("b"), Column("c")),
-        average=None,
+        averages=(),
     )
     assert "<script" not in table.html()
     assert table.html().count("&lt;script&gt;") == 7
@@ -106,7 +126,7 @@ def test_hostile_text_is_harmless_in_every_face():
 
 
 def test_words_are_set_flush_left():
-    table = make_table([Row("r", ("w", 0.1, None))], average=None,
+    table = make_table([Row("r", ("w", 0.1, None))], averages=(),
                        columns=(Column("a", text=True), Column("b"), Column("c")))  # fmt: skip
     assert "| --- | --- | ---: | ---: |" in table.markdown()
     assert '<td class="text">w</td><td>0.100</td>' in table.html()

@@ -4,9 +4,8 @@ import dataclasses
 
 import pytest
 
-from cosearch.evaluation import tables
 from cosearch.evaluation.metrics import calls_frame, predictions_frame
-from cosearch.evaluation.oracle_gap import gaps
+from cosearch.evaluation.oracle_gap import Pair, gaps, oracle_table
 from cosearch.evaluation.results import Result
 
 
@@ -88,10 +87,19 @@ def test_sides_without_a_common_seed_are_refused(results, rollouts):
         gaps(standard, moved, scope=rollouts.scope(), statistics=rollouts.statistics)
 
 
-def test_the_table_shows_both_sides_and_the_gain(results, rollouts):
-    table = tables.oracle_table(
-        results, scope=rollouts.scope(), statistics=rollouts.statistics, withheld={}
+def make_table(results, rollouts, status=None, backbone=None, profile="tiny"):
+    return oracle_table(
+        results,
+        scope=rollouts.scope(profile),
+        statistics=rollouts.statistics,
+        status=status or {},
+        pair=Pair("large", backbone, "retrieval_only", "oracle"),
     )
+
+
+def test_the_table_shows_both_sides_and_the_gain(results, rollouts):
+    table = make_table(results, rollouts)
+    assert table.name == "oracle_large"
     rows = {row.label: row.cells for row in table.rows}
     gain = 100 * (rows["Oracle"][2] / rows["Standard"][2] - 1)
     assert rows["Relative gain"][2] == f"{gain:+.1f} %"
@@ -99,10 +107,19 @@ def test_the_table_shows_both_sides_and_the_gain(results, rollouts):
 
 
 def test_the_table_says_when_one_side_is_missing(results, rollouts):
-    table = tables.oracle_table(
-        results,
-        scope=rollouts.scope(),
-        statistics=rollouts.statistics,
-        withheld={"oracle": "no gate"},
-    )
+    table = make_table(results, rollouts, {"oracle": "withheld: no gate"})
     assert [row.status for row in table.rows] == ["the other side is missing", "withheld: no gate"]
+
+
+def test_the_papers_table_stands_below_a_rule_under_profile_paper_only(results, rollouts):
+    small = "Qwen2.5-3B-Instruct"
+    for profile, backbone in (("tiny", small), ("mini", small), ("paper", None)):
+        table = make_table(results, rollouts, backbone=backbone, profile=profile)
+        assert not [row for row in table.rows if row.label.startswith("Paper")]
+    table = make_table(results, rollouts, backbone=small, profile="paper")
+    assert [row.cells for row in table.rows if row.label.startswith("Paper")] == [
+        ("0.531", "0.371", "0.440"),
+        ("0.636", "0.499", "0.558"),
+        ("+19.8 %", "+34.5 %", "+26.8 %"),
+    ]
+    assert [row.label for row in table.rows if row.ruled] == ["Paper: Standard"]

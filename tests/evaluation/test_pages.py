@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from cosearch.evaluation import tables
+from cosearch.evaluation.behaviour import cost_table
 from cosearch.evaluation.curves import Panel, learning_curves, png, svg
 from cosearch.evaluation.report import Picture, Verdict, manifest_table, render
 
@@ -27,18 +28,22 @@ def rows(shift=0.0):
 def make_figure(label="CoSearch"):
     runs = {label: [rows(), rows(0.1)], "Retrieval Only": [rows(0.2)]}
     return learning_curves(
-        runs, [Panel("reward", "reward"), Panel("f1_dev", "dev F1")], note="profile tiny"
+        runs,
+        [Panel("reward", "reward"), Panel("f1_dev", "dev F1")],
+        note="profile tiny",
+        published={},
     )
 
 
 def make_pages(results, rollouts, text="Plain text"):
-    scope = rollouts.scope(labels=rollouts.labels | {"start": text})
+    labels = rollouts.labels | {"start": text}
+    scope, block = rollouts.scope(labels=labels), rollouts.block(labels=labels)
     return render(
         title=text,
         profile="tiny",
         note=scope.note(text),
-        results=[tables.main_table(results, scope=scope, withheld={"cosearch": text})],
-        behaviour=[tables.cost_table(results, scope=scope, withheld={})],
+        results=[tables.main_table(results, scope=scope, status={"cosearch": text}, block=block)],
+        behaviour=[cost_table(results, scope=scope, status={}, block=block)],
         pictures=[Picture("learning", text, svg(make_figure(text)))],
         verdicts=[Verdict(text, "reads ids", False, text)],
         manifest=[{"name": text, "source": text, "rows": 125}],
@@ -73,15 +78,28 @@ def test_curves_draw_each_seed_and_their_mean():
 
 
 def test_rounds_that_a_seed_did_not_measure_have_no_mean():
-    figure = learning_curves({"a": [rows(), rows().head(3)]}, [Panel("reward", "reward")], note="n")
+    figure = learning_curves(
+        {"a": [rows(), rows().head(3)]}, [Panel("reward", "reward")], note="n", published={}
+    )
     assert list(lines_of(figure)[-1].get_xdata()) == [0, 1, 2]
+
+
+def test_published_curves_are_dashed_in_the_colour_of_their_run():
+    published = {"a": rows().select("round", "reward"), "b": rows().select("round", "reward")}
+    panels = [Panel("reward", "reward"), Panel("f1_dev", "dev F1")]
+    figure = learning_curves({"a": [rows()]}, panels, note="n", published=published)
+    first, second = figure.axes
+    ours, paper, other = first.lines
+    assert paper.get_linestyle() == other.get_linestyle() == "--"
+    assert paper.get_color() == ours.get_color() != other.get_color()
+    assert len(second.lines) == 1
 
 
 def test_curves_without_a_panel_or_with_an_unknown_column_are_refused():
     with pytest.raises(ValueError, match="without a panel"):
-        learning_curves({"a": [rows()]}, [], note="n")
+        learning_curves({"a": [rows()]}, [], note="n", published={})
     with pytest.raises(ValueError, match="no run has the column 'loss'"):
-        learning_curves({"a": [rows()]}, [Panel("loss", "loss")], note="n")
+        learning_curves({"a": [rows()]}, [Panel("loss", "loss")], note="n", published={})
 
 
 def test_figures_repeat_their_bytes_and_carry_no_date():

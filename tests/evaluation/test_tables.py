@@ -1,14 +1,24 @@
 """Tables of results from small real rollouts."""
 
 import dataclasses
+from collections import Counter
 from statistics import stdev
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cosearch.evaluation import tables
-from cosearch.evaluation.comparisons import Comparison, compare
+from cosearch.evaluation.ablations import ablation_table, walk_table
+from cosearch.evaluation.behaviour import cost_table, retrieval_table, searches_table
+from cosearch.evaluation.comparisons import Comparison
+from cosearch.evaluation.contrasts import comparison_table, detectable_table
+from cosearch.evaluation.grid import grid_change_table, grid_table
+from cosearch.evaluation.oracle_gap import Pair, oracle_table
 from cosearch.evaluation.published import methods
+from cosearch.evaluation.results import Block, TableRow
+from cosearch.evaluation.tables import main_table, scores_table
+from tests.evaluation.conftest import KINDS
 
 COMPARISONS = [
     Comparison("cosearch", "start", "f1"),
@@ -18,16 +28,33 @@ COMPARISONS = [
 ]
 
 
-def every_table(results, scope, rollouts, withheld):
-    shared = {"scope": scope, "withheld": withheld}
-    statistics = rollouts.statistics
+def every_table(results, scope, rollouts, status, backbone=None):
+    shared = {"scope": scope, "status": status}
+    block = rollouts.block(backbone)
+    statistics = {"statistics": rollouts.statistics}
+    pair = Pair("large", backbone, "retrieval_only", "oracle")
+    grid = {
+        (label, 3): [one for one in results if one.system == system]
+        for system, label in rollouts.labels.items()
+    }
+    sides = {"left": "cosearch", "right": "start"}
+    states = {
+        "scope": scope,
+        "status": {rollouts.labels[name]: why for name, why in status.items()},
+    }
     return [
-        tables.main_table(results, **shared),
-        tables.oracle_table(results, statistics=statistics, **shared),
-        tables.comparison_table(results, COMPARISONS, statistics=statistics, **shared),
-        tables.retrieval_table(results, **shared),
-        tables.searches_table(results, **shared),
-        tables.cost_table(results, seconds={"cosearch": 0.5}, **shared),
+        main_table(results, block=block, **shared),
+        scores_table(results, block=block, **shared),
+        oracle_table(results, pair=pair, **statistics, **shared),
+        comparison_table(results, COMPARISONS, **statistics, **shared),
+        detectable_table(results, **sides, **statistics, **shared),
+        ablation_table(results, block=block, **statistics, **shared),
+        walk_table(results, block=block, **statistics, **shared),
+        grid_table(grid, default_k=3, backbone=backbone, **states),
+        grid_change_table(grid, default_k=3, **statistics, **states),
+        retrieval_table(results, block=block, **shared),
+        searches_table(results, block=block, **shared),
+        cost_table(results, seconds={"cosearch": 0.5}, block=block, **shared),
     ]
 
 
@@ -43,50 +70,95 @@ def cells_of(table, label):
 @pytest.mark.parametrize("name", ["macro", "macro_groups"])
 @pytest.mark.parametrize("profile", ["tiny", "paper"])
 def test_every_average_is_that_of_its_cells(results, rollouts, name, profile):
-    """Recomputed here from the cells, for every table that names an average."""
-    scope = rollouts.scope(profile, name, backbone="Qwen2.5-7B-Instruct")
-    checked = 0
-    for table in every_table(results, scope, rollouts, {}):
-        if table.average is None:
-            continue
-        column, average = table.average
+    """Recomputed here from the cells, for every table that names averages."""
+    scope = rollouts.scope(profile, name)
+    checked = Counter()
+    for table in every_table(results, scope, rollouts, {}, backbone="Qwen2.5-7B-Instruct"):
         for row in table.rows:
-            cells = dict(zip((c.name for c in table.columns), row.cells, strict=not row.status))
-            if isinstance(cells.get(column), float):
-                mean = sum(weight * cells[name] for name, weight in average.weights.items())
-                assert cells[column] == pytest.approx(mean, abs=1e-12)
-                checked += 1
-    assert checked == 8
+            cells = table.numbers(row)
+            for column, average in table.averages:
+                if column in cells:
+                    mean = sum(weight * cells[name] for name, weight in average.weights.items())
+                    assert cells[column] == pytest.approx(mean, abs=1e-12)
+                    checked[table.name] += 1
+    assert checked == {
+        "main_large": 6 * 4,
+        "scores_large": 6 * 9,
+        "oracle_large": 2,
+        "ablations_large": 6,
+        "walk_large": 6,
+        "grid": 6,
+    }
+
+
+@given(
+    skills=st.lists(st.floats(0, 1), min_size=1, max_size=3),
+    sizes=st.lists(st.integers(1, 9), min_size=7, max_size=7),
+    seed=st.integers(0, 5),
+)
+@settings(max_examples=15, deadline=None)
+def test_em_never_exceeds_f1_and_averages_follow_for_any_results(rollouts, skills, sizes, seed):
+    """Sets of unequal size, so that micro is another number than macro."""
+    labels = {"cosearch": "CoSearch", "oracle": "Oracle", "direct": "Mine"}
+    given_ = [
+        cut(rollouts.result(system, seed=seed, skill=skill, questions=9), sizes)
+        for system, skill in zip(labels, skills, strict=False)
+    ]
+    shared = {"scope": rollouts.scope(labels=labels), "status": {}}
+    block = rollouts.block(labels=labels)
+    scores, main = (build(given_, block=block, **shared) for build in (scores_table, main_table))
+    for result in given_:
+        em, f1 = (cells_of(table, labels[result.system]) for table in (scores, main))
+        for name in ("macro", "macro_groups", "micro"):
+            assert em[f"EM {name}"] <= em[f"F1 squad {name}"] <= em[f"F1 bag {name}"] <= 1
+            assert f1[f"avg ({name})"] == em[f"F1 bag {name}"]
+        assert em["EM micro"] == pytest.approx(result.predictions["em"].mean())
+        assert f1["EM (macro)"] == em["EM macro"]
+
+
+def cut(result, sizes):
+    """The first so many questions of each data set."""
+    parts = [
+        result.predictions.filter(pl.col("dataset") == name).head(size)
+        for name, size in zip(KINDS, sizes, strict=True)
+    ]
+    return dataclasses.replace(result, predictions=pl.concat(parts))
 
 
 def test_rows_stand_in_the_papers_order_with_own_rows_below_a_rule(results, rollouts):
-    scope = rollouts.scope(labels={"mine": "Mine", **rollouts.labels})
-    table = tables.main_table(results, scope=scope, withheld={})
+    labels = {"mine": "Mine", **rollouts.labels}
+    scope, block = rollouts.scope(labels=labels), rollouts.block(labels=labels)
+    table = main_table(results, scope=scope, status={}, block=block)
     labels = [row.label for row in table.rows]
     assert labels == [*methods(), "Mine", "Untrained agent and ranker"]
     assert [row.label for row in table.rows if row.ruled] == ["Mine"]
 
 
-def test_rows_that_were_not_run_or_are_withheld_show_no_number(results, rollouts):
-    withheld = {"cosearch": "ids are guessed"}
-    for table in every_table(results, rollouts.scope(), rollouts, withheld):
+def test_rows_with_a_status_show_it_and_no_number(results, rollouts):
+    status = {"cosearch": "diverged at round 7: the loss is no number"}
+    for table in every_table(results, rollouts.scope(), rollouts, status):
         for row in table.rows:
             if row.label.startswith("CoSearch"):
-                assert "ids are guessed" in row.status
+                assert status["cosearch"] in row.status
                 assert row.cells == ()
-    table = tables.main_table(results, scope=rollouts.scope(), withheld=withheld)
+    table = main(results, rollouts, status=status)
     assert rows_of(table)["Search-R1"].status == "not run"
-    assert rows_of(table)["CoSearch"].status == "withheld: ids are guessed"
+    assert rows_of(table)["CoSearch"].status == status["cosearch"]
     assert not any("CoSearch" in footnote for footnote in table.footnotes)
 
 
 def test_nothing_run_makes_tables_without_numbers(rollouts):
     for table in every_table([], rollouts.scope(), rollouts, {}):
-        assert {row.status for row in table.rows} == {"not run"}
+        assert {row.status for row in table.rows} <= {"not run"}
+
+
+def main(results, rollouts, **changes):
+    given = {"scope": rollouts.scope(), "status": {}, "block": rollouts.block(), **changes}
+    return main_table(results, **given)
 
 
 def test_seeds_are_averaged_and_their_spread_is_shown(results, rollouts):
-    table = tables.main_table(results, scope=rollouts.scope(), withheld={})
+    table = main(results, rollouts)
     cells = cells_of(table, "CoSearch")
     own = [one.predictions for one in results if one.system == "cosearch"]
     by_set = [frame.group_by("dataset").agg(pl.col("f1").mean())["f1"].mean() for frame in own]
@@ -96,17 +168,42 @@ def test_seeds_are_averaged_and_their_spread_is_shown(results, rollouts):
     assert any("CoSearch 0, 1, 2; " in footnote for footnote in table.footnotes)
 
 
-def test_published_numbers_stand_beside_ours_under_profile_paper_only(results, rollouts):
-    backbone = "Qwen2.5-3B-Instruct"
+def test_blocks_carry_the_same_labels_for_other_systems(results, rollouts):
+    """The small agent's CoSearch is another system under the same published name."""
+    own = [dataclasses.replace(one, system="small") for one in results if one.system == "oracle"]
+    labels = rollouts.labels | {"small": "CoSearch, small agent"}
+    block = rollouts.block(name="small", labels={"small": "CoSearch"})
+    scope = rollouts.scope(labels=labels)
+    table = main([*results, *own], rollouts, scope=scope, block=block)
+    assert table.name == "main_small"
+    oracle = cells_of(main(results, rollouts), "Oracle")
+    assert cells_of(table, "CoSearch") == oracle
+    with pytest.raises(ValueError, match="block small: start is there twice"):
+        Block("small", None, [TableRow("start", "A"), TableRow("start", "B")])
+
+
+def test_no_published_number_stands_beside_ours_but_under_profile_paper(results, rollouts):
+    """Every face of every table is the same, whether a backbone is named or not."""
     for profile in ("tiny", "mini"):
-        table = tables.main_table(
-            results, scope=rollouts.scope(profile, backbone=backbone), withheld={}
+        scope = rollouts.scope(profile)
+        bare, named = (
+            every_table(results, scope, rollouts, {}, backbone=backbone)
+            for backbone in (None, "Qwen2.5-7B-Instruct")
         )
-        assert "paper" not in " ".join(column.name for column in table.columns)
-        assert "not comparable with the paper" in table.note
-    table = tables.main_table(
-        results, scope=rollouts.scope("paper", backbone=backbone), withheld={}
+        assert bare == named
+        for table in named:
+            texts = [table.title, table.note, *table.footnotes, *(c.name for c in table.columns)]
+            assert "paper" not in " ".join(texts).replace("not comparable with the paper", "")
+            assert "not comparable with the paper" in table.note
+    scope = rollouts.scope("paper")
+    assert every_table(results, scope, rollouts, {}) != every_table(
+        results, scope, rollouts, {}, backbone="Qwen2.5-7B-Instruct"
     )
+
+
+def test_the_papers_average_is_recomputed_from_its_cells(results, rollouts):
+    block = rollouts.block("Qwen2.5-3B-Instruct", "small")
+    table = main(results, rollouts, scope=rollouts.scope("paper"), block=block)
     cells = cells_of(table, "Direct Inference")
     assert cells["paper avg"] == pytest.approx(0.183, abs=5e-4)
     assert cells["ours - paper"] == pytest.approx(cells["avg (macro)"] - cells["paper avg"])
@@ -120,119 +217,51 @@ def test_published_numbers_stand_beside_ours_under_profile_paper_only(results, r
 def test_rows_of_another_key_are_refused(results, rollouts, key, value):
     mixed = [*results[:2], rollouts.result("cosearch", **{key: value})]
     pattern = rf"direct \(seed 0\) and cosearch \(seed 0\) differ in {key}: .*{value}"
-    for build in (tables.main_table, tables.retrieval_table, tables.cost_table):
+    shared = {"scope": rollouts.scope(), "status": {}}
+    for build in (main_table, scores_table, retrieval_table, searches_table, cost_table):
         with pytest.raises(ValueError, match=pattern):
-            build(mixed, scope=rollouts.scope(), withheld={})
+            build(mixed, block=rollouts.block(), **shared)
+    for build in (ablation_table, walk_table):
+        with pytest.raises(ValueError, match=pattern):
+            build(mixed, block=rollouts.block(), statistics=rollouts.statistics, **shared)
+    pair = [Comparison("cosearch", "direct", "f1")]
     with pytest.raises(ValueError, match=pattern):
-        tables.comparison_table(
-            mixed, COMPARISONS, scope=rollouts.scope(), statistics=rollouts.statistics, withheld={}
-        )
+        comparison_table(mixed, pair, statistics=rollouts.statistics, **shared)
+
+
+def test_results_of_rows_that_a_table_does_not_hold_do_not_disturb_it(results, rollouts):
+    labels = rollouts.labels | {"other": "Other K"}
+    more = [*results, rollouts.result("other", top_k=5)]
+    scope = rollouts.scope(labels=labels)
+    assert main(more, rollouts, scope=scope) == main(results, rollouts)
+
+
+def test_a_key_may_vary_where_the_block_says_so_and_the_reader_is_told(results, rollouts):
+    mixed = [one for one in results if one.system != "direct"]
+    mixed.append(rollouts.result("direct", skill=0.1, top_k=1))
+    rows = rollouts.block().rows
+    table = main(mixed, rollouts, block=Block("large", None, rows, ("top_k",)))
+    (note,) = (note for note in table.footnotes if note.startswith("Rows differ in top_k"))
+    assert "Direct Inference 1; Retrieval Only 3; " in note
+    same = main(results, rollouts, block=Block("large", None, rows, ("top_k",)))
+    assert same == main(results, rollouts)
 
 
 def test_rows_of_other_questions_are_refused(results, rollouts):
     mixed = [*results[:1], rollouts.result("cosearch", questions=19)]
     with pytest.raises(ValueError, match="different questions"):
-        tables.main_table(mixed, scope=rollouts.scope(), withheld={})
+        main(mixed, rollouts)
 
 
 def test_rows_twice_or_unknown_are_refused(results, rollouts):
     with pytest.raises(ValueError, match="there twice"):
-        tables.main_table([*results, results[0]], scope=rollouts.scope(), withheld={})
+        main([*results, results[0]], rollouts)
     with pytest.raises(ValueError, match="has no label"):
-        tables.main_table([rollouts.result("stranger")], scope=rollouts.scope(), withheld={})
-    twins = rollouts.labels | {"start": "CoSearch"}
-    with pytest.raises(ValueError, match="same label"):
-        tables.main_table(results, scope=rollouts.scope(labels=twins), withheld={})
+        main([rollouts.result("x")], rollouts, block=rollouts.block(labels={"x": "X"}))
+    with pytest.raises(ValueError, match="CoSearch is there twice"):
+        rollouts.block(labels=rollouts.labels | {"start": "CoSearch"})
     with pytest.raises(ValueError, match="without a kind"):
-        tables.main_table(results, scope=rollouts.scope(kinds={"nq": "single"}), withheld={})
-
-
-def test_comparison_rows_carry_difference_interval_and_verdict(results, rollouts):
-    table = tables.comparison_table(
-        results, COMPARISONS, scope=rollouts.scope(), statistics=rollouts.statistics, withheld={}
-    )
-    start, hits, _oracle, _fixed = table.rows
-    cells = dict(zip((column.name for column in table.columns), start.cells, strict=True))
-    assert cells["difference"] == pytest.approx(cells["left"] - cells["right"])
-    assert cells["95% low"] < cells["difference"] < cells["95% high"]
-    assert cells["verdict"] == "above 0"
-    assert len(str(cells["by seed"]).split()) == 3
-    assert hits.cells[0] == "hit_3"
-
-
-def test_hit_of_a_comparison_is_the_pooled_one(results, rollouts):
-    outcome = compare(
-        results,
-        Comparison("cosearch", "start", "hit_1"),
-        scope=rollouts.scope(),
-        statistics=rollouts.statistics,
-        withheld={},
-    )
-    calls = pl.concat(one.calls for one in results if one.system == "cosearch")
-    assert outcome.left == pytest.approx(calls.filter("has_answer")["hit_1"].mean())
-    assert outcome.interval.estimate == pytest.approx(outcome.left - outcome.right)
-
-
-def test_comparing_uses_the_seeds_both_sides_have(results, rollouts):
-    given = {"scope": rollouts.scope(), "statistics": rollouts.statistics, "withheld": {}}
-    outcome = compare(results, Comparison("cosearch", "oracle", "f1"), **given)
-    assert len(outcome.by_seed) == 1
-    only = [one for one in results if one.system == "oracle" or one.seed == 2]
-    assert compare(only, Comparison("cosearch", "oracle", "f1"), **given).status == (
-        "no seed in common"
-    )
-
-
-def test_a_comparison_does_not_depend_on_the_order_of_rows(results, rollouts):
-    shuffled = [
-        dataclasses.replace(
-            one,
-            predictions=one.predictions.sample(fraction=1, shuffle=True, seed=at),
-            calls=one.calls.sample(fraction=1, shuffle=True, seed=at),
-        )
-        for at, one in enumerate(results)
-    ]
-    given = {"scope": rollouts.scope(), "statistics": rollouts.statistics, "withheld": {}}
-    for comparison in COMPARISONS:
-        assert compare(results, comparison, **given) == compare(shuffled[::-1], comparison, **given)
-
-
-def test_systems_with_equal_answers_differ_by_nothing(results, rollouts):
-    twin = [dataclasses.replace(one, system="start") for one in results if one.system == "cosearch"]
-    kept = [one for one in results if one.system == "cosearch"]
-    for metric in ("f1", "em", "hit_2"):
-        outcome = compare(
-            [*kept, *twin],
-            Comparison("cosearch", "start", metric),
-            scope=rollouts.scope(),
-            statistics=rollouts.statistics,
-            withheld={},
-        )
-        interval = outcome.interval
-        assert (interval.estimate, interval.low, interval.high) == (0.0, 0.0, 0.0)
-        assert interval.verdict == "spans 0"
-
-
-def test_hits_without_any_answer_are_a_status(results, rollouts):
-    empty = [
-        dataclasses.replace(one, calls=one.calls.filter(~pl.col("has_answer"))) for one in results
-    ]
-    outcome = compare(
-        empty,
-        Comparison("cosearch", "start", "hit_1"),
-        scope=rollouts.scope(),
-        statistics=rollouts.statistics,
-        withheld={},
-    )
-    assert outcome.status == "no call with an answer among its candidates"
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "metric"), [("a", "b", "bleu"), ("a", "b", "hit_0"), ("a", "a", "f1")]
-)
-def test_comparisons_that_mean_nothing_are_refused(left, right, metric):
-    with pytest.raises(ValueError, match=r"metric|itself"):
-        Comparison(left, right, metric)
+        main(results, rollouts, scope=rollouts.scope(kinds={"nq": "single"}))
 
 
 def test_the_rule_of_the_scope_picks_the_f1(results, rollouts):
@@ -242,37 +271,10 @@ def test_the_rule_of_the_scope_picks_the_f1(results, rollouts):
         for one in results
     ]
     bag, squad = (
-        cells_of(tables.main_table(changed, scope=rollouts.scope(rule=rule), withheld={}), "Oracle")
+        cells_of(main(changed, rollouts, scope=rollouts.scope(rule=rule)), "Oracle")
         for rule in ("bag", "squad")
     )
     assert squad["avg (macro)"] < bag["avg (macro)"]
-
-
-def test_behaviour_tables_hold_the_numbers_of_the_frames(results, rollouts):
-    shared = {"scope": rollouts.scope(), "withheld": {}}
-    (one,) = (one for one in results if one.system == "oracle")
-    given = one.calls.filter("has_answer")
-    retrieval = cells_of(tables.retrieval_table(results, **shared), "Oracle")
-    assert retrieval["Hit@1"] == given["hit_1"].mean()
-    assert retrieval["retriever Hit@3"] == given["retriever_hit_3"].mean()
-    searches = cells_of(tables.searches_table(results, **shared), "Oracle")
-    assert (searches["1 (%)"], searches["2 (%)"], searches["mean"]) == (50.0, 50.0, 1.5)
-    cost = cells_of(tables.cost_table(results, seconds={"oracle": 0.25}, **shared), "Oracle")
-    assert (cost["agent sampled"], cost["ranker read"], cost["seconds"]) == (3.0, 4.5, 0.25)
-    assert "seconds" not in {c.name for c in tables.cost_table(results, **shared).columns}
-
-
-def test_a_seed_without_a_value_leaves_no_mean(results, rollouts):
-    """One seed of CoSearch never searches: its Hit@k does not exist, nor does their mean."""
-    changed = [
-        dataclasses.replace(one, calls=one.calls.clear())
-        if (one.system, one.seed) == ("cosearch", 1)
-        else one
-        for one in results
-    ]
-    table = tables.retrieval_table(changed, scope=rollouts.scope(), withheld={})
-    assert cells_of(table, "CoSearch")["Hit@1"] is None
-    assert cells_of(table, "Untrained agent and ranker")["Hit@1"] is not None
 
 
 def test_every_face_of_every_table_is_the_same_bytes_twice(results, rollouts):
