@@ -18,7 +18,14 @@ from cosearch.evaluation.behaviour import cost_table, retrieval_table, searches_
 from cosearch.evaluation.curves import Panel, learning_curves, png, svg
 from cosearch.evaluation.layout import Column, Row, Table
 from cosearch.evaluation.metrics import summary
-from cosearch.evaluation.report import Picture, Verdict, render
+from cosearch.evaluation.report import (
+    Picture,
+    Section,
+    Verdict,
+    manifest_table,
+    render,
+    verdict_table,
+)
 from cosearch.evaluation.results import Result, Scope, by_system, read_results
 from cosearch.evaluation.tables import comparison_table, main_table, oracle_table
 
@@ -206,15 +213,26 @@ def write_report(
         write_text(target / "curves.svg", pictures[0].svg)
         write_bytes(target / "curves.png", png(figure))
     behaviour = behaviour_tables(found, evaluation_seconds(paths, found.results))
+    verdicts, manifest = list(gate_verdicts(found.gates)), list(manifest_rows(paths))
+    profile = settings.profile
     pages = render(
-        title=f"CoSearch: results of profile {settings.profile}",
-        profile=settings.profile,
+        title=f"CoSearch: results of profile {profile}",
+        summary=f"{len(by_system(found.results))} systems, {len(runs)} trained variants.",
         note=found.scope.note("Every number on this page was computed by this pipeline"),
-        results=[*result_tables(found), oracle_gap_table(found)],
-        behaviour=[retriever_table(paths, found.scope), *behaviour],
-        pictures=pictures,
-        verdicts=list(gate_verdicts(found.gates)),
-        manifest=list(manifest_rows(paths)),
+        highlights=[],
+        sections=[
+            Section("results", "Results", tables=(*result_tables(found), oracle_gap_table(found))),
+            Section(
+                "behaviour",
+                "Behaviour and cost",
+                tables=(retriever_table(paths, found.scope), *behaviour),
+            ),
+            Section("curves", "Learning curves", pictures=tuple(pictures)),
+            Section(
+                "gates", "Gates", tables=(verdict_table(verdicts, profile),) if verdicts else ()
+            ),
+            Section("data", "Data", tables=(manifest_table(manifest, profile),)),
+        ],
     )
     write_text(target / "report.html", pages.html)
     write_text(target / "report.md", pages.markdown)
