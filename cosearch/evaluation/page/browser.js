@@ -81,7 +81,7 @@
     const rows = positions.map((at) => {
       const [id, score, relevant] = call.candidates[at];
       const place = call.ranking.indexOf(at);
-      const cells = [place < 0 ? "–" : String(place + 1), String(at + 1), number(score)];
+      const cells = [place < 0 ? "–" : String(place + 1), String(at + 1), score.toFixed(3)];
       return make(
         "tr",
         { class: relevant ? "relevant" : "" },
@@ -210,8 +210,21 @@
     for (const item of list.children) {
       const current = item.dataset.id === state.id;
       item.toggleAttribute("data-current", current);
-      if (current) item.scrollIntoView({ block: "nearest" });
+      if (current) scrollList(item);
     }
+  }
+
+  // Moves the list alone; an element's own scrollIntoView would move the page as well.
+  function scrollList(item) {
+    const box = list.getBoundingClientRect();
+    const place = item.getBoundingClientRect();
+    if (place.top < box.top) list.scrollTop -= box.top - place.top;
+    if (place.bottom > box.bottom) list.scrollTop += place.bottom - box.bottom;
+  }
+
+  function scrollPage() {
+    const panes = byId("episodes-panes");
+    if (panes.getBoundingClientRect().top < 0) panes.scrollIntoView();
   }
 
   // --- the address and the reader's hands -----------------------------------------------------
@@ -240,6 +253,7 @@
     if (!next) return;
     state.id = next.id;
     showDetail();
+    scrollPage();
     writeAddress();
   }
 
@@ -263,7 +277,11 @@
     });
   }
   byId("episodes-filters").addEventListener("submit", (event) => event.preventDefault());
-  addEventListener("hashchange", () => readAddress() && showList());
+  addEventListener("hashchange", () => {
+    if (!readAddress()) return;
+    showList();
+    scrollPage();
+  });
   addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -273,5 +291,4 @@
   const linked = readAddress();
   showList();
   if (linked) byId("section-episodes").scrollIntoView();
-  else scrollTo(0, 0);
 })();
