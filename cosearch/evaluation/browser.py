@@ -69,12 +69,13 @@ def fit(episodes: Episodes, budget: int) -> Fitted:
         more_titles, more_texts = _passages(episode, episodes)
         more_titles = {id: t for id, t in more_titles.items() if id not in titles}
         more_texts = {id: t for id, t in more_texts.items() if id not in texts}
+        packed = pack(episode)
         # Two braces are counted with each part; they stand for the commas between parts.
-        cost = sum(len(embed(part)) for part in (pack(episode), more_titles, more_texts))
+        cost = sum(len(embed(part)) for part in (packed, more_titles, more_texts))
         if spent + cost > budget:
             continue
         spent += cost
-        kept.append((*_place(episode), pack(episode)))
+        kept.append((*_place(episode), packed))
         titles |= more_titles
         texts |= more_texts
     ordered = [one[-1] for one in sorted(kept, key=lambda one: one[:-1])]

@@ -8,7 +8,7 @@ questions and passages are other people's.
 import base64
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from cosearch.evaluation.browser import SCRIPT, fit, markup, source_hash
@@ -141,8 +141,9 @@ def _html(top: _Top, sections: Sequence[Section], episodes: Episodes | None) -> 
     """The page. Trajectories get the bytes that everything else leaves of ``PAGE_BYTES``."""
     if episodes is None:
         return _document(top, sections, "")
-    bare = _document(top, sections, markup(episodes, fit(episodes, 0), PAGE_BYTES))
-    # The sentence about how many are shown may grow by some digits.
+    none = replace(episodes, chosen=())
+    bare = _document(top, sections, markup(none, fit(none, 0), PAGE_BYTES))
+    # The sentences about how many are shown grow with what is shown.
     budget = PAGE_BYTES - len(bare.encode("utf-8")) - 200
     return _document(top, sections, markup(episodes, fit(episodes, budget), PAGE_BYTES))
 
