@@ -5,6 +5,7 @@ chance, so that what is rare in a round (a data set, an end, a case of Eq. 6) is
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 
-from cosearch.core.formats import Malformed, parse_turn
 from cosearch.core.text import answer_f1
 from cosearch.core.types import Passage, Terminal
 
@@ -27,6 +27,10 @@ _WHOLE = (
     *(*_LIGHT, "turn", "question", "query", "text", "fault", "candidates", "ranking"),
     *("has_answer", "r_rel", "advantage", "trained"),
 )
+_REASONING = "reason|think"
+_OPENED = re.compile(rf"\s*<(?:{_REASONING})>")
+_CLOSED = re.compile(rf"</(?!(?:{_REASONING})>)\w+>\s*$")
+"""Where a turn begins and where it ends, in every grammar an agent speaks (Section 3.1)."""
 
 
 class Passages(Protocol):
@@ -165,18 +169,16 @@ def spread(features: Mapping[Key, Sequence[str]], limit: int) -> list[Key]:
 def split_turns(text: str) -> tuple[str, ...]:
     """The agent's turns, which a rollout file joins by a blank line.
 
-    A turn may hold blank lines itself: it ends where its grammar is complete, and only the last
-    one of a trajectory may break the grammar.
+    A turn may hold blank lines itself: the next one begins after a block that is no reasoning is
+    closed, or where reasoning is opened. A turn of neither form stays with the one before it.
     """
     turns: list[str] = []
-    open_parts: list[str] = []
     for part in text.split("\n\n"):
-        open_parts.append(part)
-        if not isinstance(parse_turn("\n\n".join(open_parts)), Malformed):
-            turns.append("\n\n".join(open_parts))
-            open_parts = []
-    rest = "\n\n".join(open_parts)
-    return (*turns, rest) if rest.strip() else tuple(turns)
+        if turns and not _CLOSED.search(turns[-1]) and not _OPENED.match(part):
+            turns[-1] += f"\n\n{part}"
+        else:
+            turns.append(part)
+    return tuple(turn for turn in turns if turn.strip())
 
 
 def _novelty(kinds: Sequence[str], seen: Counter[str]) -> tuple[int, float]:

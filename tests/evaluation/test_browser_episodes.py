@@ -136,13 +136,24 @@ def test_as_many_picks_as_there_are_features_show_them_all(features):
     assert {kind for key in taken for kind in features[key]} == kinds
 
 
-@given(st.lists(st.sampled_from(["a", "x\n\ny", " two\n\n\n\nlines "]), max_size=4), st.text())
-def test_turns_are_parted_where_their_grammar_ends(reasons, last):
-    turn = (
-        '<reason>{}</reason>\n\n<tool_call>{{"name":"search","arguments":{{"query":"q"}}}}'
-        "</tool_call>"
-    )
-    turns = [turn.format(reason) for reason in reasons]
-    broken = f"<answer>{last}"
-    assert split_turns("\n\n".join([*turns, broken])) == (*turns, broken)
-    assert split_turns("\n\n".join(turns)) == tuple(turns)
+TURN_FORMS = (
+    '<reason>{}</reason>\n\n<tool_call>{{"name":"search","arguments":{{"query":"q"}}}}</tool_call>',
+    "<think>{}</think>\n\n<search>query</search>\n",
+    "<reason>{}</reason> never closed <tool_call>",
+)
+REASONS = st.sampled_from(["a", "x\n\ny", " two\n\n\n\nlines ", "</b> a"])
+TURNS = st.lists(st.builds(str.format, st.sampled_from(TURN_FORMS), REASONS), max_size=4)
+
+
+@given(TURNS, st.sampled_from(["", "red\n\nfox", "</i>", "<b>\n\n\n\n</i> ."]))
+def test_turns_are_parted_where_a_block_closes_or_reasoning_opens(turns, words):
+    last = f"<reason>hm</reason> <answer>{words}"
+    for written in ([*turns, last], turns):
+        found = split_turns("\n\n".join(written))
+        assert [turn.strip() for turn in found] == [turn.strip() for turn in written]
+
+
+def test_a_turn_without_any_form_stands_alone_after_a_closed_block():
+    turns = ("<reason>a</reason> <answer>b</answer>", "free\n\nwords")
+    assert split_turns("\n\n".join(turns)) == turns
+    assert split_turns("") == ()

@@ -63,11 +63,11 @@
   // --- one trajectory -------------------------------------------------------------------------
 
   function said(text) {
-    const parts = /^\s*<reason>([^]*?)<\/reason>\s*([^]*)$/.exec(text);
+    const parts = /^\s*<(reason|think)>([^]*?)<\/\1>\s*([^]*)$/.exec(text);
     if (!parts) return [make("pre", {}, quoted(text))];
     return [
-      make("p", { class: "reason" }, quoted(parts[1].trim())),
-      make("pre", {}, quoted(parts[2].trim())),
+      make("p", { class: "reason" }, quoted(parts[2].trim())),
+      make("pre", {}, quoted(parts[3].trim())),
     ];
   }
 
@@ -113,7 +113,7 @@
         ["rewards of the group", rewards(call.mates)],
         ["ranker's fault", call.fault === null ? "none" : call.fault],
       ]),
-      call.output === null ? null : folded("What the ranker wrote", ...said(call.output)),
+      call.output ? folded("What the ranker wrote", ...said(call.output)) : null,
       candidates(call, call.ranking),
       others.length
         ? folded(`Not shown to the agent: ${others.length} candidates`, candidates(call, others))
