@@ -42,9 +42,9 @@ def readme_block(profile: str, scope: str) -> str:
     """The README's results: the written tables as they are."""
     paths = Paths(profile)
     files = [
-        paths.tables(scope) / "main.md",
+        paths.tables(scope) / "main_large.md",
         paths.tables(scope) / "comparisons.md",
-        paths.oracle_gap(scope) / "oracle.md",
+        paths.oracle_gap(scope) / "oracle_large.md",
     ]
     return "\n".join(file.read_text("utf-8") for file in files)
 
@@ -60,10 +60,11 @@ def write_readme(profile: str, scope: str, path: Path = Path("README.md")) -> No
 
 
 def _show(profile: str, scope: str) -> None:
+    from cosearch.evaluation.evidence import gather
     from cosearch.evaluation.publish import (
+        ablation_tables,
         behaviour_tables,
-        gather,
-        oracle_gap_table,
+        oracle_gap_tables,
         result_tables,
         retriever_table,
     )
@@ -71,8 +72,9 @@ def _show(profile: str, scope: str) -> None:
     settings, paths = config.load(profile), Paths(profile)
     found = gather(settings, paths, scope)
     console = Console(width=None if sys.stdout.isatty() else 160)
-    tables = [*behaviour_tables(found), oracle_gap_table(found), *result_tables(found)]
-    for table in [retriever_table(paths, found.scope), *tables]:
+    behaviour = [retriever_table(paths, found.scope), *behaviour_tables(found)]
+    results = [*ablation_tables(found), *oracle_gap_tables(found), *result_tables(found)]
+    for table in [*behaviour, *results]:
         console.print(table.terminal())
     console.print(f"report: {paths.report(scope) / 'report.html'}")
 

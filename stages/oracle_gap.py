@@ -1,6 +1,7 @@
 """Oracle gap analysis (Table 1): what perfect ranking would add to the agent as it is."""
 
-from cosearch.evaluation.publish import gather, oracle_gap_table, write_tables
+from cosearch.evaluation.evidence import gather
+from cosearch.evaluation.publish import oracle_gap_tables, write_tables
 from cosearch.stage import Stage, run_stage
 
 
@@ -8,7 +9,7 @@ def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/oracle_gap/SCOPE."""
     scope = stage.axes["scope"]
     found = gather(stage.settings, stage.paths, scope)
-    write_tables([oracle_gap_table(found)], stage.paths.oracle_gap(scope))
+    write_tables(oracle_gap_tables(found), stage.paths.oracle_gap(scope))
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """The report of a scope: one HTML page that opens offline, and the same as Markdown."""
 
-from cosearch.evaluation.publish import gather, write_report
+from cosearch.evaluation.evidence import gather
+from cosearch.evaluation.report_page import write_report
 from cosearch.stage import Stage, run_stage
 
 
@@ -8,7 +9,7 @@ def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/report/SCOPE."""
     scope = stage.axes["scope"]
     found = gather(stage.settings, stage.paths, scope)
-    write_report(stage.settings, stage.paths, found, scope, stage.paths.report(scope))
+    write_report(stage.paths, found, stage.paths.report(scope))
 
 
 def main() -> None:

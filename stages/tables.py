@@ -1,10 +1,9 @@
 """Tables, summary metrics and learning curves of a scope."""
 
+from cosearch.evaluation.evidence import gather
 from cosearch.evaluation.publish import (
-    behaviour_tables,
-    gather,
+    all_tables,
     read_curves,
-    result_tables,
     write_curves,
     write_summary,
     write_tables,
@@ -16,10 +15,10 @@ def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/tables/SCOPE and artifacts/PROFILE/summary/SCOPE."""
     scope = stage.axes["scope"]
     found = gather(stage.settings, stage.paths, scope)
-    write_tables([*result_tables(found), *behaviour_tables(found)], stage.paths.tables(scope))
+    write_tables(all_tables(found), stage.paths.tables(scope))
     summary = stage.paths.summary(scope)
     write_summary(found, summary)
-    write_curves(read_curves(stage.paths, scope), summary)
+    write_curves(read_curves(found), summary)
 
 
 def main() -> None:

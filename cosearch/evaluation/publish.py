@@ -1,29 +1,26 @@
-"""From evaluated systems to files: the tables of a scope, its learning curves, its report.
-
-A scope is a part of the rows at one seed or at all that they have (``artifacts.SCOPES``).
-"""
+"""From the evidence of a scope to files: its tables, its summary and its learning curves."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from cosearch import schema
-from cosearch.artifacts import Paths, read_json, write_bytes, write_json, write_text
-from cosearch.config import Settings
-from cosearch.evaluation import comparisons as compare
+from cosearch.artifacts import Paths, write_json, write_text
+from cosearch.evaluation.ablations import ablation_table, walk_table
 from cosearch.evaluation.behaviour import cost_table, retrieval_table, searches_table
-from cosearch.evaluation.curves import Panel, learning_curves, png, svg
+from cosearch.evaluation.contrasts import comparison_table, detectable_table
+from cosearch.evaluation.curves import Panel
+from cosearch.evaluation.evidence import Evidence, block_of
+from cosearch.evaluation.grid import grid_change_table, grid_table
+from cosearch.evaluation.groups import group_rounds, groups_table
 from cosearch.evaluation.layout import Column, Row, Table
 from cosearch.evaluation.metrics import summary
-from cosearch.evaluation.report import Picture, Verdict, render
-from cosearch.evaluation.results import Result, Scope, by_system, read_results
-from cosearch.evaluation.tables import comparison_table, main_table, oracle_table
-
-MODELLESS = ("retriever_order", "oracle")
-"""Ranker kinds that no gate can refuse."""
+from cosearch.evaluation.oracle_gap import Pair, oracle_table
+from cosearch.evaluation.paper_check import check_paper, paper_check_table
+from cosearch.evaluation.results import Block, Result, Scope, by_system
+from cosearch.evaluation.tables import main_table, scores_table
+from cosearch.evaluation.verdicts import published_table
 
 PANELS = (
     Panel("dev_f1", "development F1"),
@@ -35,102 +32,133 @@ PANELS = (
 )
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Everything the tables of one scope are made of."""
-
-    scope: Scope
-    results: Sequence[Result]
-    withheld: Mapping[str, str]
-    statistics: compare.Statistics
-    comparisons: Sequence[compare.Comparison]
-    gates: Mapping[tuple[str, int], Mapping[str, Any]]
-    """(variant, seed) -> verdict."""
+def main_blocks(found: Evidence) -> list[Block]:
+    """The blocks of Table 2 of which the scope holds a row."""
+    blocks = map(block_of, found.tables.main)
+    return [block for block in blocks if found.known([row.system for row in block.rows])]
 
 
-def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
-    """Results of a scope, with the rows that the gate withholds."""
-    data, method = settings.section(schema.Data), settings.method()
-    settings.asked.update(("systems", "comparisons", "statistics"))
-    file = settings.file
-    results = read_results(paths.of_scope("evaluate", scope_name))
-    gates = read_gates(paths, scope_name)
-    scope = Scope(
-        profile=settings.profile,
-        rule=method.reward.yes_no_rule,
-        average="macro",
-        kinds={name: row.kind for name, row in data.sets.items()},
-        labels={name: system.label for name, system in file.systems.items()},
-    )
-    return Evidence(
-        scope,
-        results,
-        withheld_rows(file.systems, gates),
-        compare.Statistics(**file.statistics.model_dump()),
-        [compare.Comparison(**one.model_dump()) for one in file.comparisons],
-        gates,
-    )
+def result_tables(found: Evidence) -> Iterator[Table]:
+    """Table 2 with its scores and verdicts, the comparisons, and what they could show."""
+    scope, results, status = found.scope, found.results, found.status
+    for block in main_blocks(found):
+        yield main_table(results, scope=scope, status=status, block=block)
+        yield scores_table(results, scope=scope, status=status, block=block)
+        if block.published(scope):
+            yield published_table(
+                results, scope=scope, status=status, statistics=found.statistics, block=block
+            )
+    made = [one for one in found.comparisons if found.evaluated([one.left, one.right])]
+    yield comparison_table(results, made, scope=scope, statistics=found.statistics, status=status)
+    pair = found.tables.detectable
+    if found.evaluated([pair.left, pair.right]):
+        yield detectable_table(
+            results,
+            scope=scope,
+            statistics=found.statistics,
+            status=status,
+            left=pair.left,
+            right=pair.right,
+        )
 
 
-def read_gates(paths: Paths, scope_name: str) -> dict[tuple[str, int], Mapping[str, Any]]:
-    """Verdict of every gate in a scope by (variant, seed)."""
-    files = [
-        path
-        for folder in paths.of_scope("gate", scope_name)
-        for path in sorted(folder.rglob("gate.json"))
-    ]
-    return {row_of(path.parent): read_json(path) for path in files}
-
-
-def row_of(folder: Path) -> tuple[str, int]:
-    """Name and seed of a row's folder, ``.../seed_SEED/NAME``."""
-    return folder.name, int(folder.parent.name.removeprefix("seed_"))
-
-
-def withheld_rows(
-    systems: Mapping[str, schema.System], gates: Mapping[tuple[str, int], Mapping[str, Any]]
-) -> dict[str, str]:
-    """System -> reason, for rows whose trained ranker some gate refused."""
-    refused = {
-        variant: f"its ranker failed the gate (seed {seed})"
-        for (variant, seed), verdict in gates.items()
-        if verdict["trained"] and verdict["refused"]
-    }
-    return {
-        name: refused[system.variant]
-        for name, system in systems.items()
-        if system.variant in refused and system.ranker not in MODELLESS
-    }
-
-
-def result_tables(found: Evidence) -> list[Table]:
-    """Main table (Table 2) and the declared comparisons."""
+def oracle_gap_tables(found: Evidence) -> list[Table]:
+    """Standard against oracle retrieval (Table 1), of every pair that the scope holds."""
     return [
-        main_table(found.results, scope=found.scope, withheld=found.withheld),
-        comparison_table(
+        oracle_table(
             found.results,
-            found.comparisons,
             scope=found.scope,
             statistics=found.statistics,
-            withheld=found.withheld,
-        ),
+            status=found.status,
+            pair=Pair(**pair.model_dump()),
+        )
+        for pair in found.tables.oracle
+        if found.evaluated([pair.standard, pair.oracle])
     ]
 
 
-def oracle_gap_table(found: Evidence) -> Table:
-    """Standard against oracle retrieval (Table 1)."""
-    return oracle_table(
-        found.results, scope=found.scope, statistics=found.statistics, withheld=found.withheld
-    )
+def ablation_tables(found: Evidence) -> Iterator[Table]:
+    """Table 3, Table 4 and the walk from one preset to the other, where the scope holds more of
+    them than their first row or column."""
+    for spec, build in ((found.tables.ablations, ablation_table), (found.tables.walk, walk_table)):
+        if len(found.known([row.system for row in spec.rows])) > 1:
+            yield build(
+                found.results,
+                scope=found.scope,
+                status=found.status,
+                statistics=found.statistics,
+                block=block_of(spec),
+            )
+    grid, status = _grid(found)
+    if len({k for _, k in grid}) > 1:
+        backbone = found.tables.grid.backbone
+        yield grid_table(
+            grid, scope=found.scope, status=status, default_k=found.top_k, backbone=backbone
+        )
+        yield grid_change_table(
+            grid,
+            scope=found.scope,
+            statistics=found.statistics,
+            status=status,
+            default_k=found.top_k,
+        )
+
+
+def _grid(found: Evidence) -> tuple[dict[tuple[str, int], list[Result]], dict[str, str]]:
+    """Results by (method, K), and the methods that have a status instead."""
+    systems = by_system(found.results)
+    grid: dict[tuple[str, int], list[Result]] = {}
+    status = {}
+    for row in found.tables.grid.rows:
+        for system in row.systems:
+            if system in found.status:
+                status[row.label] = found.status[system]
+            elif system in systems:
+                grid[row.label, found.k_of[system]] = systems[system]
+    return grid, status
 
 
 def behaviour_tables(found: Evidence, seconds: Mapping[str, float] | None = None) -> list[Table]:
-    """What the agent was shown, its searches (Table 7), and cost."""
-    scope, withheld = found.scope, found.withheld
+    """What the agent was shown, its searches (Table 7), and cost, per block of Table 2."""
+    scope, results, status = found.scope, found.results, found.status
     return [
-        retrieval_table(found.results, scope=scope, withheld=withheld),
-        searches_table(found.results, scope=scope, withheld=withheld),
-        cost_table(found.results, scope=scope, withheld=withheld, seconds=seconds),
+        table
+        for block in main_blocks(found)
+        for table in (
+            retrieval_table(results, scope=scope, status=status, block=block),
+            searches_table(results, scope=scope, status=status, block=block),
+            cost_table(results, scope=scope, status=status, block=block, seconds=seconds),
+        )
+    ]
+
+
+def training_tables(found: Evidence) -> Iterator[Table]:
+    """Groups before and after the k_min filter."""
+    frames = {
+        found.scope.labels.get(variant, variant): [
+            group_rounds(folder / "rollouts", found.groups[variant])
+            for folder in found.runs[variant]
+        ]
+        for variant in found.tables.groups
+        if variant in found.runs
+    }
+    if frames:
+        yield groups_table(frames, scope=found.scope)
+
+
+def check_table() -> Table:
+    """What does not add up in the paper's own numbers."""
+    return paper_check_table(check_paper())
+
+
+def all_tables(found: Evidence) -> list[Table]:
+    """Every table of a scope but Table 1, which has a stage of its own."""
+    return [
+        *result_tables(found),
+        *ablation_tables(found),
+        *behaviour_tables(found),
+        *training_tables(found),
+        check_table(),
     ]
 
 
@@ -172,15 +200,14 @@ def write_summary(found: Evidence, target: Path) -> None:
     write_json(target / "metrics.json", values)
 
 
-def read_curves(paths: Paths, scope_name: str) -> dict[str, list[pl.DataFrame]]:
+def read_curves(found: Evidence) -> dict[str, list[pl.DataFrame]]:
     """Per-round metrics of every variant and seed."""
-    runs: dict[str, list[pl.DataFrame]] = {}
-    for folder in paths.of_scope("train", scope_name):
-        for path in sorted(folder.rglob("metrics.csv")):
-            frame = pl.read_csv(path, infer_schema_length=None)
-            if frame.height > 1:
-                runs.setdefault(path.parent.name, []).append(frame)
-    return runs
+    return {
+        variant: [
+            pl.read_csv(folder / "metrics.csv", infer_schema_length=None) for folder in folders
+        ]
+        for variant, folders in found.runs.items()
+    }
 
 
 def write_curves(runs: Mapping[str, Sequence[pl.DataFrame]], target: Path) -> None:
@@ -202,75 +229,3 @@ def write_curves(runs: Mapping[str, Sequence[pl.DataFrame]], target: Path) -> No
     columns = ["run", "round", *(panel.column for panel in PANELS)]
     frame = pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
     write_text(target / "curves.csv", frame.write_csv())
-
-
-def write_report(
-    settings: Settings, paths: Paths, found: Evidence, scope_name: str, target: Path
-) -> None:
-    """report.html (self-contained), report.md and the curves as pictures."""
-    pictures = []
-    if runs := read_curves(paths, scope_name):
-        held = [p for p in PANELS if any(p.column in f.columns for fs in runs.values() for f in fs)]
-        figure = learning_curves(runs, held, note=found.scope.note())
-        pictures.append(Picture("curves", "Learning curves", svg(figure)))
-        write_text(target / "curves.svg", pictures[0].svg)
-        write_bytes(target / "curves.png", png(figure))
-    behaviour = behaviour_tables(found, evaluation_seconds(paths, found.results))
-    pages = render(
-        title=f"CoSearch: results of profile {settings.profile}",
-        profile=settings.profile,
-        note=found.scope.note("Every number on this page was computed by this pipeline"),
-        results=[*result_tables(found), oracle_gap_table(found)],
-        behaviour=[retriever_table(paths, found.scope), *behaviour],
-        pictures=pictures,
-        verdicts=list(gate_verdicts(found.gates)),
-        manifest=list(manifest_rows(paths)),
-    )
-    write_text(target / "report.html", pages.html)
-    write_text(target / "report.md", pages.markdown)
-
-
-def evaluation_seconds(paths: Paths, results: Sequence[Result]) -> dict[str, float] | None:
-    """Seconds per question of every system whose timing is at hand; None without any."""
-    seconds = {}
-    for result in results:
-        path = paths.timing(f"evaluate@{result.system}-{result.seed}")
-        if path.is_file():
-            seconds[result.system] = read_json(path)["seconds"]["total"] / result.predictions.height
-    return seconds or None
-
-
-def gate_verdicts(gates: Mapping[tuple[str, int], Mapping[str, Any]]) -> Iterator[Verdict]:
-    """One line per ranker and seed."""
-    for (variant, seed), verdict in gates.items():
-        measures = verdict["measures"]
-        if measures is None:
-            continue
-        evidence = (
-            f"id accuracy {measures['id_accuracy']:.3f} (chance {measures['chance']:.3f}),"
-            f" Hit@1 {measures['hit_1']:.3f} (retriever {measures['retriever_hit_1']:.3f}),"
-            f" groups without spread {measures['constant_share']:.3f},"
-            f" identity {measures['identity_share']:.3f}"
-        )
-        passed = not verdict["refused"]
-        yield Verdict(f"{variant} (seed {seed})", "reads content", passed, evidence)
-
-
-def manifest_rows(paths: Paths) -> Iterator[dict[str, str | int]]:
-    """One record per data set and the corpus."""
-    manifest = read_json(paths.data / "manifest.json")
-    corpus = manifest["corpus"]
-    yield {
-        "name": "corpus",
-        "source": str(corpus["source"]),
-        "rows": int(corpus["rows"]),
-        "sha256": str(corpus["sha256"]),
-    }
-    for name, splits in manifest["sets"].items():
-        for split, record in splits.items():
-            yield {
-                "name": f"{name}, {split}",
-                "source": str(record["source"]),
-                "rows": int(record["rows"]),
-                "sha256": str(record["sha256"]),
-            }

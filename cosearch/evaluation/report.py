@@ -1,42 +1,30 @@
 """The report: one self-contained HTML page, and the same as Markdown.
 
-The page asks nothing of a network (a content policy forbids it), runs no script, and escapes every
-text it is given: questions and passages are other people's.
+The page asks nothing of a network: a content policy forbids it, and admits one style and, where
+there are trajectories to browse, one script, both by hash. Every text it is given is escaped:
+questions and passages are other people's.
 """
 
 import base64
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.resources import files
 
-from cosearch.evaluation.layout import Column, Row, Table, escape_markdown
+from cosearch.evaluation.browser import SCRIPT, fit, markup, source_hash
+from cosearch.evaluation.episodes import Episodes
+from cosearch.evaluation.layout import Column, Row, Table, escape_markdown, printed
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_CSS = """
-:root { color-scheme: light dark; --ink: #1c1c1e; --soft: #6b6b70; --line: #d9d9de;
-  --paper: #fff; --shade: #f5f5f7; }
-@media (prefers-color-scheme: dark) { :root { --ink: #ececee; --soft: #a0a0a6; --line: #3a3a3f;
-  --paper: #161618; --shade: #222225; } }
-body { margin: 0 auto; max-width: 68rem; padding: 2rem 1.25rem 4rem; color: var(--ink);
-  background: var(--paper); font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; }
-p.note { margin: .75rem 0; padding: .5rem .75rem; background: var(--shade);
-  border-left: 3px solid #d55e00; }
-nav { margin: 1rem 0; } nav a { margin-right: 1rem; color: inherit; }
-figure { margin: 1.5rem 0 2rem; overflow-x: auto; }
-figcaption { margin-bottom: .5rem; color: var(--soft); font-size: .87rem; }
-figcaption b { display: block; color: var(--ink); font-size: 1rem; }
-figure ul { color: var(--soft); font-size: .82rem; padding-left: 1.1rem; }
-table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; }
-th:first-child { text-align: left; font-weight: 500; }
-thead th { border-bottom: 1.5px solid var(--ink); font-weight: 600; }
-tbody tr { border-bottom: 1px solid var(--line); } tr.ruled { border-top: 1.5px solid var(--ink); }
-tbody tr:hover { background: var(--shade); }
-.text { text-align: left; } td.text { white-space: normal; overflow-wrap: anywhere; }
-td.status { color: var(--soft); font-style: italic; text-align: left; white-space: normal; }
-img { max-width: 100%; background: #fff; }
-"""
+PAGE_BYTES = 6_000_000
+"""The HTML page is kept below this by leaving out trajectories."""
+
+_STYLE = (files("cosearch.evaluation") / "page" / "report.css").read_text("utf-8")
+_UNSEEN = (
+    {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
+    | dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}")
+    | dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
+)
+"""Control signs and lone surrogates: no page may hold them, so they are shown as symbols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +47,33 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Highlight:
+    """A key number. ``interval`` holds its bounds; ``note`` says whose number, and what interval
+    it is."""
+
+    label: str
+    value: float | int
+    note: str = ""
+    interval: tuple[float, float] | None = None
+    digits: int = 3
+
+    def text(self) -> str:
+        """The number, and its interval in brackets."""
+        column = Column(self.label, self.digits)
+        number = printed(self.value, column)
+        if self.interval is None:
+            return number
+        low, high = (printed(float(bound), column) for bound in self.interval)
+        return f"{number} [{low}, {high}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, tables and pictures."""
+    """A heading, some words, tables and pictures."""
 
     name: str
     title: str
+    note: str = ""
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
 
@@ -79,28 +89,30 @@ class Pages:
 def render(
     *,
     title: str,
-    profile: str,
+    summary: str,
     note: str,
-    results: Sequence[Table],
-    behaviour: Sequence[Table],
-    pictures: Sequence[Picture],
-    verdicts: Sequence[Verdict],
-    manifest: Sequence[Mapping[str, str | int]],
+    highlights: Sequence[Highlight],
+    sections: Sequence[Section],
+    episodes: Episodes | None = None,
 ) -> Pages:
-    """The report of one profile. ``note`` says what kind of numbers these are and stands on top.
+    """The report of one profile; sections without tables, pictures and words are left out.
 
-    ``results``: main table, oracle table, comparisons. ``behaviour``: retrieval, searches, cost.
-    ``manifest``: one record per data set (``name``, source, revision, split, rows, sha256).
+    ``summary``: what was run. ``note``: what kind of numbers these are (the profile); it stands on
+    top. ``episodes``: trajectories to browse, on the HTML page only.
     """
-    sections = [
-        Section("results", "Results", tables=tuple(results)),
-        Section("behaviour", "Behaviour and cost", tables=tuple(behaviour)),
-        Section("curves", "Learning curves", pictures=tuple(pictures)),
-        Section("gates", "Gates", tables=(verdict_table(verdicts, profile),) if verdicts else ()),
-        Section("data", "Data", tables=(manifest_table(manifest, profile),) if manifest else ()),
-    ]
-    filled = [section for section in sections if section.tables or section.pictures]
-    return Pages(_html(title, note, filled), _markdown(title, note, filled))
+    filled = [one for one in sections if one.tables or one.pictures or one.note]
+    top = _Top(title, summary, note, highlights)
+    return Pages(_html(top, filled, episodes), _markdown(top, filled))
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """What stands above the first section."""
+
+    title: str
+    summary: str
+    note: str
+    highlights: Sequence[Highlight]
 
 
 def verdict_table(verdicts: Sequence[Verdict], profile: str) -> Table:
@@ -125,25 +137,66 @@ def manifest_table(manifest: Sequence[Mapping[str, str | int]], profile: str) ->
     return Table("manifest", "Data sets", note, profile, columns, tuple(rows), head="Data set")
 
 
-def _html(title: str, note: str, sections: Sequence[Section]) -> str:
-    links = "".join(
-        f'<a href="#section-{one.name}">{html.escape(one.title)}</a>' for one in sections
-    )
-    body = "\n".join(map(_html_section, sections))
-    return (
+def _html(top: _Top, sections: Sequence[Section], episodes: Episodes | None) -> str:
+    """The page. Trajectories get the bytes that everything else leaves of ``PAGE_BYTES``."""
+    if episodes is None:
+        return _document(top, sections, "")
+    none = replace(episodes, chosen=())
+    bare = _document(top, sections, markup(none, fit(none, 0), PAGE_BYTES))
+    # The sentences about how many are shown grow with what is shown.
+    budget = PAGE_BYTES - len(bare.encode("utf-8")) - 200
+    return _document(top, sections, markup(episodes, fit(episodes, budget), PAGE_BYTES))
+
+
+def _document(top: _Top, sections: Sequence[Section], browser: str) -> str:
+    links = [(one.name, one.title) for one in sections]
+    links += [("episodes", "Trajectories")] if browser else []
+    anchors = "".join(f'<a href="#section-{name}">{html.escape(t)}</a>' for name, t in links)
+    title = html.escape(top.title)
+    body = "\n".join((_html_top(top), *map(_html_section, sections), browser))
+    page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(bool(browser))}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n"
-        f'<h1>{html.escape(title)}</h1>\n<p class="note">{html.escape(note)}</p>\n'
-        f"<nav>{links}</nav>\n{body}\n</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f'<header><b>{title}</b><nav aria-label="Sections">{anchors}</nav></header>\n'
+        f"<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+    return page.translate(_UNSEEN)
+
+
+def _policy(scripted: bool) -> str:
+    script = f" script-src {source_hash(SCRIPT)};" if scripted else ""
+    return (
+        f"default-src 'none';{script} style-src {source_hash(_STYLE)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _html_top(top: _Top) -> str:
+    items = "".join(
+        f"<li>{html.escape(one.label)}<b>{html.escape(one.text())}</b>"
+        f"<small>{html.escape(one.note)}</small></li>"
+        for one in top.highlights
+    )
+    return (
+        f'<h1>{html.escape(top.title)}</h1>\n<p class="note">{html.escape(top.note)}</p>\n'
+        f"<p>{html.escape(top.summary)}</p>\n"
+        + (f'<ul class="highlights">{items}</ul>' if items else "")
     )
 
 
 def _html_section(section: Section) -> str:
-    heading = f'<h2 id="section-{section.name}">{html.escape(section.title)}</h2>'
-    pictures = map(_html_picture, section.pictures)
-    return "\n".join([heading, *pictures, *(table.html() for table in section.tables)])
+    heading = f"<h2>{html.escape(section.title)}</h2>"
+    words = [f"<p>{html.escape(section.note)}</p>"] if section.note else []
+    parts = [heading, *words, *map(_html_picture, section.pictures), *map(_boxed, section.tables)]
+    return f'<section id="section-{section.name}">\n' + "\n".join(parts) + "\n</section>"
+
+
+def _boxed(table: Table) -> str:
+    """A table in a box of its own to scroll in; no escaped text can hold these tags."""
+    boxed = table.html().replace("<table>", '<div class="box" tabindex="0"><table>')
+    return boxed.replace("</table>", "</table></div>")
 
 
 def _html_picture(picture: Picture) -> str:
@@ -156,10 +209,19 @@ def _html_picture(picture: Picture) -> str:
     )
 
 
-def _markdown(title: str, note: str, sections: Sequence[Section]) -> str:
-    parts = [f"# {escape_markdown(title)}", f"> {escape_markdown(note)}"]
+def _markdown(top: _Top, sections: Sequence[Section]) -> str:
+    parts = [f"# {escape_markdown(top.title)}", f"> {escape_markdown(top.note)}"]
+    parts += [escape_markdown(top.summary)] if top.summary else []
+    if top.highlights:
+        parts.append("\n".join(map(_markdown_highlight, top.highlights)))
     for section in sections:
         parts.append(f"## {escape_markdown(section.title)}")
+        parts += [escape_markdown(section.note)] if section.note else []
         parts += [f"![{escape_markdown(p.title)}]({p.name}.svg)" for p in section.pictures]
         parts += [table.markdown().rstrip("\n") for table in section.tables]
     return "\n\n".join(parts) + "\n"
+
+
+def _markdown_highlight(one: Highlight) -> str:
+    note = f" ({escape_markdown(one.note)})" if one.note else ""
+    return f"- {escape_markdown(one.label)}: {escape_markdown(one.text())}{note}"

@@ -10,7 +10,15 @@ import pytest
 from cosearch.evaluation import tables
 from cosearch.evaluation.behaviour import cost_table
 from cosearch.evaluation.curves import Panel, learning_curves, png, svg
-from cosearch.evaluation.report import Picture, Verdict, manifest_table, render
+from cosearch.evaluation.report import (
+    Highlight,
+    Picture,
+    Section,
+    Verdict,
+    manifest_table,
+    render,
+    verdict_table,
+)
 
 HOSTILE = "<script src=//evil.example/x.js></script><img src=x onerror=alert(1)> & $\\frac{$"
 
@@ -38,15 +46,24 @@ def make_figure(label="CoSearch"):
 def make_pages(results, rollouts, text="Plain text"):
     labels = rollouts.labels | {"start": text}
     scope, block = rollouts.scope(labels=labels), rollouts.block(labels=labels)
+    main = tables.main_table(results, scope=scope, status={"cosearch": text}, block=block)
+    cost = cost_table(results, scope=scope, status={}, block=block)
+    picture = Picture("learning", text, svg(make_figure(text)))
+    verdicts = verdict_table([Verdict(text, "reads ids", False, text)], "tiny")
+    manifest = manifest_table([{"name": text, "source": text, "rows": 125}], "tiny")
     return render(
         title=text,
-        profile="tiny",
+        summary=text,
         note=scope.note(text),
-        results=[tables.main_table(results, scope=scope, status={"cosearch": text}, block=block)],
-        behaviour=[cost_table(results, scope=scope, status={}, block=block)],
-        pictures=[Picture("learning", text, svg(make_figure(text)))],
-        verdicts=[Verdict(text, "reads ids", False, text)],
-        manifest=[{"name": text, "source": text, "rows": 125}],
+        highlights=[Highlight(text, 0.5, text, (0.25, 1)), Highlight("searches", 12)],
+        sections=[
+            Section("results", "Results", tables=(main,)),
+            Section("cost", "Behaviour and cost", note=text, tables=(cost,)),
+            Section("curves", "Learning curves", pictures=(picture,)),
+            Section("gates", "Gates", tables=(verdicts,)),
+            Section("data", "Data", tables=(manifest,)),
+            Section("empty", "Nothing here"),
+        ],
     )
 
 
@@ -144,19 +161,39 @@ def test_both_pages_hold_every_section(results, rollouts):
     assert "![Plain text](learning.svg)" in pages.markdown
 
 
-def test_sections_without_content_are_left_out():
-    pages = render(
-        title="t",
-        profile="tiny",
-        note="n",
-        results=[],
-        behaviour=[],
-        pictures=[],
-        verdicts=[],
-        manifest=[],
-    )
-    assert "<h2" not in pages.html
-    assert pages.markdown == "# t\n\n> n\n"
+def test_sections_without_content_are_left_out(results, rollouts):
+    pages = make_pages(results, rollouts)
+    assert "Nothing here" not in pages.html + pages.markdown
+    bare = render(title="t", summary="", note="n", highlights=[], sections=[])
+    assert "<h2" not in bare.html
+    assert bare.markdown == "# t\n\n> n\n"
+
+
+def test_every_section_has_an_anchor_that_the_header_names(results, rollouts):
+    html = make_pages(results, rollouts).html
+    anchors = re.findall(r'<a href="#(section-\w+)">', html)
+    assert anchors == re.findall(r'<section id="([^"]+)">', html)
+    assert len(anchors) == 5
+
+
+def test_every_table_scrolls_in_a_box_of_its_own(results, rollouts):
+    html = make_pages(results, rollouts, HOSTILE).html
+    boxed = html.count('<div class="box" tabindex="0"><table>')
+    assert boxed == html.count("<table>") == html.count("</table></div>") == 4
+
+
+def test_key_numbers_stand_on_both_pages_with_their_intervals(results, rollouts):
+    pages = make_pages(results, rollouts)
+    assert "<li>Plain text<b>0.500 [0.250, 1.000]</b><small>Plain text</small></li>" in pages.html
+    assert "<b>12</b>" in pages.html
+    assert "- Plain text: 0.500 \\[0.250, 1.000\\] (Plain text)\n- searches: 12\n" in pages.markdown
+
+
+def test_control_signs_and_lone_surrogates_become_symbols():
+    text = "a\x00b\x1bc\x9bd\ud800e"
+    html = render(title="t", summary=text, note="n", highlights=[], sections=[]).html
+    assert "a\u2400b\u241bc\ufffdd\ufffde" in html
+    html.encode("utf-8")
 
 
 def test_a_manifest_with_different_fields_is_refused():

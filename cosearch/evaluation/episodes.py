@@ -1,0 +1,289 @@
+"""Trajectories of a training run for a reader: what was asked, said, found, shown and paid.
+
+A round holds thousands of trajectories, a page some dozens. Which ones is decided here, without
+chance, so that what is rare in a round (a data set, an end, a case of Eq. 6) is among them.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from cosearch.core.text import answer_f1
+from cosearch.core.types import Passage, Terminal
+
+Key = tuple[str, str, int]
+"""Data set, question and sample: a trajectory within a round."""
+
+_KEY = ("dataset", "question_id", "sample")
+_LIGHT = (*_KEY, "kind", "golds", "answer", "terminal", "branch", "r_main", "r_rank", "group")
+_WHOLE = (
+    *(*_LIGHT, "turn", "question", "query", "text", "fault", "candidates", "ranking"),
+    *("has_answer", "r_rel", "advantage", "trained"),
+)
+_REASONING = "reason|think"
+_OPENED = re.compile(rf"\s*<(?:{_REASONING})>")
+_CLOSED = re.compile(rf"</(?!(?:{_REASONING})>)\w+>\s*$")
+"""Where a turn begins and where it ends, in every grammar an agent speaks (Section 3.1)."""
+
+
+class Passages(Protocol):
+    """Where titles and texts of passages are looked up; a corpus is one."""
+
+    def positions(self, ids: Sequence[str]) -> np.ndarray:
+        """Positions of passages by id, -1 for an unknown one."""
+        ...
+
+    def passage(self, position: int) -> Passage:
+        """The passage at a position."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A member of D_N: passage id, the retriever's score, and whether it is pseudo-relevant."""
+
+    id: str
+    score: float
+    relevant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One search. ``ranking`` holds positions in ``candidates`` as shown, best first. ``output`` is
+    what the ranker wrote, ``mates`` are the rewards of its GRPO group, its own among them."""
+
+    turn: int
+    query: str
+    output: str | None
+    fault: str | None
+    candidates: tuple[Found, ...]
+    ranking: tuple[int, ...]
+    has_answer: bool
+    r_rel: float
+    r_main: float
+    r_rank: float
+    branch: str
+    group: str | None
+    advantage: float
+    trained: bool
+    mates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One trajectory. ``round`` is that of its file, the first being 1. ``f1`` is 0 without an
+    answer, whatever the reward (Eq. 4) says."""
+
+    variant: str
+    round: int
+    dataset: str
+    question_id: str
+    sample: int
+    question: str
+    golds: tuple[str, ...]
+    turns: tuple[str, ...]
+    answer: str | None
+    f1: float
+    terminal: str
+    fault: str | None
+    reward: float
+    group: str | None
+    advantage: float
+    trained: bool
+    mates: tuple[float, ...]
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """Chosen trajectories, those to keep longest first, of all ``recorded`` in the chosen rounds.
+
+    ``passages`` holds what is known of their candidates, by id.
+    """
+
+    chosen: tuple[Episode, ...]
+    recorded: int
+    passages: Mapping[str, Passage]
+
+
+def read_episodes(
+    runs: Mapping[str, Path], passages: Passages, *, yes_no_rule: str, limit: int
+) -> Episodes:
+    """At most ``limit`` trajectories of the first, middle and last round of every run.
+
+    ``runs``: label -> folder of ``round_NNN.parquet``. Raises ValueError for a run without rounds
+    or a file that is no rollout file.
+    """
+    strata: list[list[Episode]] = []
+    recorded = 0
+    for label, folder in runs.items():
+        for number, path in first_middle_last(folder):
+            total, chosen = _read_round(path, label, number, yes_no_rule, limit)
+            recorded += total
+            strata.append(chosen)
+    ranked = [
+        (rank, at, episode)
+        for at, stratum in enumerate(strata)
+        for rank, episode in enumerate(stratum)
+    ]
+    chosen = [episode for _, _, episode in sorted(ranked, key=lambda one: one[:2])]
+    return Episodes(tuple(chosen), recorded, _look_up(chosen, passages))
+
+
+def first_middle_last(folder: Path) -> list[tuple[int, Path]]:
+    """Numbers and files of a run's first, middle and last round; fewer when it has fewer."""
+    files = sorted(folder.glob("round_*.parquet"))
+    if not files:
+        raise ValueError(f"{folder}: no rounds; run `dvc repro` to make them")
+    places = sorted({0, (len(files) - 1) // 2, len(files) - 1})
+    return [(int(files[at].stem.removeprefix("round_")), files[at]) for at in places]
+
+
+def spread(features: Mapping[Key, Sequence[str]], limit: int) -> list[Key]:
+    """At most ``limit`` keys in which as many features occur as can, and none crowds out others.
+
+    Every step takes a trajectory with the most features not seen yet, then one whose features were
+    seen least; among equals the hash of the key decides, so no question is favoured.
+    """
+    alike: dict[tuple[str, ...], list[Key]] = {}
+    for key in sorted(features, key=lambda key: hashlib.sha256(repr(key).encode()).digest()):
+        alike.setdefault(tuple(sorted(set(features[key]))), []).append(key)
+    seen: Counter[str] = Counter()
+    taken: list[Key] = []
+    while alike and len(taken) < limit:
+        best = max(alike, key=lambda kinds: _novelty(kinds, seen))
+        taken.append(alike[best].pop(0))
+        seen.update(best)
+        if not alike[best]:
+            del alike[best]
+    return taken
+
+
+def split_turns(text: str) -> tuple[str, ...]:
+    """The agent's turns, which a rollout file joins by a blank line.
+
+    A turn may hold blank lines itself: the next one begins after a block that is no reasoning is
+    closed, or where reasoning is opened. A turn of neither form stays with the one before it.
+    """
+    turns: list[str] = []
+    for part in text.split("\n\n"):
+        if turns and not _CLOSED.search(turns[-1]) and not _OPENED.match(part):
+            turns[-1] += f"\n\n{part}"
+        else:
+            turns.append(part)
+    return tuple(turn for turn in turns if turn.strip())
+
+
+def _novelty(kinds: Sequence[str], seen: Counter[str]) -> tuple[int, float]:
+    unseen = sum(not seen[kind] for kind in kinds)
+    return unseen, sum(1 / (1 + seen[kind]) for kind in kinds) / max(1, len(kinds))
+
+
+def _read_round(
+    path: Path, label: str, number: int, yes_no_rule: str, limit: int
+) -> tuple[int, list[Episode]]:
+    """How many trajectories a round has, and the chosen ones. Token ids are never read."""
+    try:
+        light = pl.scan_parquet(path).select(_LIGHT).collect()
+        features = _features(light.to_dicts(), yes_no_rule)
+        keys = spread(features, limit)
+        picked = pl.DataFrame(keys, schema={n: light.schema[n] for n in _KEY}, orient="row")
+        whole = pl.scan_parquet(path).select(_WHOLE)
+        rows = whole.join(picked.lazy(), on=_KEY, how="semi").collect().to_dicts()
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{path}: not a rollout file ({error})") from None
+    mates = _rewards_by_group(light)
+    by_key: dict[Key, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_key.setdefault(_key(row), []).append(row)
+    episodes = [_episode(by_key[key], label, number, yes_no_rule, mates) for key in keys]
+    return len(features), episodes
+
+
+def _features(rows: Iterable[Mapping[str, Any]], yes_no_rule: str) -> dict[Key, list[str]]:
+    found: dict[Key, list[str]] = {}
+    for row in rows:
+        features = found.setdefault(_key(row), [])
+        if row["kind"] == "call":
+            features.append(f"branch {row['branch']}")
+        else:
+            f1 = _f1(row, yes_no_rule)
+            outcome = "exact" if f1 == 1 else "partial" if f1 else "none"
+            features += [row["dataset"], f"outcome {outcome}", f"end {row['terminal']}"]
+    return found
+
+
+def _rewards_by_group(light: pl.DataFrame) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Rewards of every group; the agent's and the ranker's are told apart by the kind of row."""
+    reward = pl.when(pl.col("kind") == "call").then("r_rank").otherwise("r_main")
+    grouped = (
+        light.filter(pl.col("group").is_not_null())
+        .group_by("kind", "group", maintain_order=True)
+        .agg(reward.alias("rewards"))
+    )
+    return {(kind, group): tuple(rewards) for kind, group, rewards in grouped.iter_rows()}
+
+
+def _episode(
+    rows: Sequence[Mapping[str, Any]],
+    label: str,
+    number: int,
+    yes_no_rule: str,
+    mates: Mapping[tuple[str, str], tuple[float, ...]],
+) -> Episode:
+    (row,) = (row for row in rows if row["kind"] == "trajectory")
+    calls = sorted((row for row in rows if row["kind"] == "call"), key=lambda row: row["turn"])
+    return Episode(
+        variant=label,
+        round=number,
+        golds=tuple(row["golds"]),
+        turns=split_turns(row["text"]),
+        f1=_f1(row, yes_no_rule),
+        reward=row["r_main"],
+        mates=mates.get(("trajectory", row["group"]), ()),
+        calls=tuple(_call(call, mates.get(("call", call["group"]), ())) for call in calls),
+        **{name: row[name] for name in (*_KEY, "question", "answer", "terminal", "fault")},
+        **{name: row[name] for name in ("group", "advantage", "trained")},
+    )
+
+
+def _call(row: Mapping[str, Any], mates: tuple[float, ...]) -> Call:
+    return Call(
+        output=row["text"],
+        candidates=tuple(Found(**found) for found in row["candidates"]),
+        ranking=tuple(row["ranking"]),
+        mates=mates,
+        **{name: row[name] for name in ("turn", "query", "fault", "has_answer", "r_rel")},
+        **{name: row[name] for name in ("r_main", "r_rank", "branch", "group")},
+        **{name: row[name] for name in ("advantage", "trained")},
+    )
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["dataset"], row["question_id"], row["sample"]
+
+
+def _f1(row: Mapping[str, Any], yes_no_rule: str) -> float:
+    if row["terminal"] != Terminal.ANSWERED or row["answer"] is None:
+        return 0.0
+    return answer_f1(row["answer"], row["golds"], yes_no_rule=yes_no_rule)
+
+
+def _look_up(episodes: Iterable[Episode], passages: Passages) -> dict[str, Passage]:
+    """All at once: a corpus looks through its ids for every question it is asked."""
+    wanted = {found.id for one in episodes for call in one.calls for found in call.candidates}
+    ids = sorted(wanted)
+    if not ids:
+        return {}
+    return {
+        id: passages.passage(int(position))
+        for id, position in zip(ids, passages.positions(ids), strict=True)
+        if position >= 0
+    }
