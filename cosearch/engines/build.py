@@ -116,6 +116,7 @@ def build_endpoint_judge(
     timeout: float,
     tries: int,
     backoff: float,
+    parallel: int,
     max_tokens: int,
     templates: str,
     document: str,
@@ -128,7 +129,7 @@ def build_endpoint_judge(
     from cosearch.engines.judge_endpoint import ChatPrompt, Endpoint, EndpointJudge
 
     return EndpointJudge(
-        Endpoint(url, model, key_variable, timeout, tries, backoff, max_tokens),
+        Endpoint(url, model, key_variable, timeout, tries, backoff, parallel, max_tokens),
         ChatPrompt(templates, document, max_document_chars),
         cache=cache,
         sleep=time.sleep,

@@ -8,9 +8,11 @@ import hashlib
 import json
 import os
 import re
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -27,8 +29,8 @@ _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and how to ask. ``key_variable`` names the environment variable of the key, if any;
-    pauses between tries start at ``backoff`` seconds and double."""
+    """Where and how to ask, ``parallel`` cases at a time. ``key_variable`` names the environment
+    variable of the key, if any; pauses between tries start at ``backoff`` seconds and double."""
 
     url: str
     """Up to and without ``/chat/completions``."""
@@ -37,6 +39,7 @@ class Endpoint:
     timeout: float
     tries: int
     backoff: float
+    parallel: int
     max_tokens: int
 
 
@@ -74,7 +77,11 @@ class EndpointJudge:
 
     def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
         """Scores in [0, 1], the judge's tenths; equal cases are asked once."""
-        return [self._score(case) for case in cases]
+        messages = [self.messages(case) for case in cases]
+        keys = [self._key(one) for one in messages]
+        asked = dict(zip(keys, messages, strict=True))
+        self._ask_all({key: one for key, one in asked.items() if key not in self._answers})
+        return [_read_score(self._answers[key]) for key in keys]
 
     def messages(self, case: JudgeCase) -> list[dict[str, str]]:
         """The chat messages of a case."""
@@ -93,25 +100,38 @@ class EndpointJudge:
             for message in fill_template(prompt.templates, "judge_chat", fills)
         ]
 
-    def _score(self, case: JudgeCase) -> float:
-        messages = self.messages(case)
-        key = hashlib.sha256(
-            json.dumps([self._endpoint.model, messages], ensure_ascii=False).encode()
-        ).hexdigest()
-        if key not in self._answers:
-            answer = self._ask(messages)
-            _read_score(answer)
-            self._answers.add(key, self._endpoint.model, answer)
-        return _read_score(self._answers[key])
+    def _key(self, messages: Sequence[dict[str, str]]) -> str:
+        prompt = json.dumps([self._endpoint.model, messages], ensure_ascii=False)
+        return hashlib.sha256(prompt.encode()).hexdigest()
+
+    def _ask_all(self, missing: Mapping[str, Sequence[dict[str, str]]]) -> None:
+        """Ask and keep answers, in order; after a fault nothing more is asked."""
+        fault = threading.Event()
+
+        def ask(messages: Sequence[dict[str, str]]) -> str:
+            if fault.is_set():
+                raise CancelledError
+            try:
+                return self._ask(messages)
+            except Exception:
+                fault.set()
+                raise
+
+        with ThreadPoolExecutor(self._endpoint.parallel) as pool:
+            answers = {key: pool.submit(ask, messages) for key, messages in missing.items()}
+            for key, future in answers.items():
+                self._answers.add(key, self._endpoint.model, future.result())
 
     def _ask(self, messages: Sequence[dict[str, str]]) -> str:
-        """The answer's text, after as many tries as it may take."""
+        """The answer's text, a number, after as many tries as it may take."""
         endpoint = self._endpoint
         for attempt in range(endpoint.tries):
             if attempt:
                 self._sleep(endpoint.backoff * 2 ** (attempt - 1))
             try:
-                return _content(self._post(messages))
+                answer = _content(self._post(messages))
+                _read_score(answer)
+                return answer
             except urllib.error.HTTPError as error:
                 error.close()
                 fault = f"status {error.code}"

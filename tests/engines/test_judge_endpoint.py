@@ -36,10 +36,12 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.asked.append((self.path, dict(self.headers), json.loads(body)))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, dict(self.headers), body))
         replies = self.server.replies
         status, reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        if callable(reply):
+            reply = reply(body)
         if isinstance(reply, str):
             reply = {"choices": [{"message": {"role": "assistant", "content": reply}}]}
         data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
@@ -77,10 +79,16 @@ class Sleeper:
 
 
 def judge(
-    url: str, cache: Path, sleep: Sleeper | None = None, *, key: str | None = KEY, tries: int = 3
+    url: str,
+    cache: Path,
+    sleep: Sleeper | None = None,
+    *,
+    key: str | None = KEY,
+    tries: int = 3,
+    parallel: int = 1,
 ) -> EndpointJudge:
     return EndpointJudge(
-        Endpoint(url, "some-model", key, 5.0, tries, 0.5, 8),
+        Endpoint(url, "some-model", key, 5.0, tries, 0.5, parallel, 8),
         ChatPrompt("paper", '[{number}] "{title}"\n{text}\n', 100),
         cache=cache / "answers.jsonl",
         sleep=sleep or Sleeper(),
@@ -119,6 +127,7 @@ def test_another_model_is_asked_anew(server: Server, tmp_path: Path) -> None:
             timeout=5.0,
             tries=1,
             backoff=0.0,
+            parallel=2,
             max_tokens=4,
             templates="tiny",
             document="{text}\n",
@@ -128,6 +137,38 @@ def test_another_model_is_asked_anew(server: Server, tmp_path: Path) -> None:
         assert found([CASE]) == [0.7]
     assert [body["model"] for _, _, body in server.asked] == ["one", "two"]
     assert all("Authorization" not in headers for _, headers, _ in server.asked)
+
+
+def cases(count: int) -> list[JudgeCase]:
+    return [JudgeCase(f"{number % 10}?", ("Ann",), "author", ()) for number in range(count)]
+
+
+def number_asked(body: dict[str, Any]) -> str:
+    found: str = body["messages"][0]["content"].split("Question: ")[1][0]
+    return found
+
+
+def test_side_by_side_or_in_turn_answers_are_the_same(server: Server, tmp_path: Path) -> None:
+    server.replies = [(200, number_asked)]
+    many = cases(13)
+    one, other = (
+        judge(server.url, tmp_path / str(parallel), parallel=parallel)(many) for parallel in (1, 4)
+    )
+    assert one == other == [(number % 10) / 10 for number in range(13)]
+    assert len(server.asked) == 20
+    first, second = (tmp_path / name / "answers.jsonl" for name in "14")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_answers_before_a_fault_are_kept_and_nothing_more_is_asked(
+    server: Server, tmp_path: Path
+) -> None:
+    server.replies = [(200, "1"), (200, "2"), (400, {}), (200, "3")]
+    with pytest.raises(ConnectionError, match="status 400"):
+        judge(server.url, tmp_path)(cases(9))
+    assert len(server.asked) == 3
+    server.replies = [(200, "3")]
+    assert judge(server.url, tmp_path)(cases(4)) == [0.1, 0.2, 0.3, 0.3]
 
 
 def test_passing_faults_are_tried_again_with_growing_pauses(server: Server, tmp_path: Path) -> None:
