@@ -25,7 +25,7 @@ export TRANSFORMERS_VERBOSITY ?= error
 export DS_ACCELERATOR ?= $(if $(findstring gpu,$(EXTRAS)),cuda,cpu)
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro mini report base-models test test-extended check clean
+.PHONY: setup repro repro-all mini report base-models test test-extended check clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
@@ -39,6 +39,11 @@ $(STAMP): pyproject.toml constraints-cpu.txt
 repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
 	dvc repro report@$(SCOPE)
 	python -m cosearch show --profile tiny --scope $(SCOPE)
+
+JOBS   ?= 2
+TARGET ?= report@seed_0
+repro-all: setup  ## the same outputs and lock as dvc repro TARGET, with JOBS stages at once
+	python -m flows.side_by_side --jobs $(JOBS) $(TARGET)
 
 profiles/%/dvc.yaml:  ## not tracked: DVC cannot read links of an earlier revision, and `dvc params diff` would fail
 	ln -sf ../../dvc.yaml $@

@@ -1,1 +1,1 @@
-"""Prefect's view of the graph."""
+"""What drives the graph from outside: DVC's own stages, run side by side."""

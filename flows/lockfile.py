@@ -1,0 +1,54 @@
+"""The order of the entries in dvc.lock.
+
+DVC adds an entry when its stage ends, so side by side the order would be that of the clock. A plain
+``dvc repro`` leaves old entries in place and adds new ones in the graph's order; so does this.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+_ENTRY = re.compile(r"^  (?=\S)", re.MULTILINE)
+_HEAD = "stages:\n"
+
+
+def lock_path(stage: str) -> Path:
+    """The lock that holds a stage, beside its dvc.yaml."""
+    return Path(stage.rpartition("dvc.yaml:")[0], "dvc.lock")
+
+
+def entry_names(text: str) -> list[str]:
+    """Stages of a lock, in order."""
+    return [_name(entry) for entry in _split(text)[1]]
+
+
+def order_entries(text: str, order: Sequence[str]) -> str:
+    """The lock with its entries in ``order``; every entry itself is left to the byte."""
+    head, entries, tail = _split(text)
+    place = {name: position for position, name in enumerate(order)}
+    entries.sort(key=lambda entry: place.get(_name(entry), len(place)))
+    return head + "".join(entries) + tail
+
+
+def write_lock(path: Path, text: str) -> None:
+    """Replace the lock at once, or leave it."""
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_text(text, "utf-8")
+    os.replace(aside, path)
+
+
+def _split(text: str) -> tuple[str, list[str], str]:
+    """What stands before the entries, the entries, and what stands after them."""
+    start = text.find(_HEAD)
+    if start < 0 or (start > 0 and text[start - 1] != "\n"):
+        return text, [], ""
+    start += len(_HEAD)
+    after = re.search(r"^\S", text[start:], re.MULTILINE)
+    end = start + after.start() if after else len(text)
+    pieces = _ENTRY.split(text[start:end])
+    return text[:start] + pieces[0], [f"  {piece}" for piece in pieces[1:]], text[end:]
+
+
+def _name(entry: str) -> str:
+    return entry.split(":\n", 1)[0].strip().strip("'\"")

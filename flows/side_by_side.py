@@ -1,0 +1,149 @@
+"""Run the stages that a target needs side by side: ``python -m flows.side_by_side TARGET``.
+
+Outputs and dvc.lock are those of a plain ``dvc repro``, which runs one stage at a time.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from flows.drive import drive
+from flows.graph import Graph, GraphError, read_changed, read_graph, read_seconds
+from flows.lockfile import entry_names, lock_path, order_entries, write_lock
+from flows.processes import Processes
+from flows.schedule import Schedule, expected
+from flows.watch import Watch
+
+LOGS = Path(".runs", "logs")
+STOPPED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """The run was told to end. No Exception, so nothing on the way takes it for a failure."""
+
+
+def main() -> int:
+    """Run from the command line; the exit code is 0, 1 after a failure, 130 when stopped."""
+    parser = argparse.ArgumentParser(prog="python -m flows.side_by_side", description=__doc__)
+    parser.add_argument("targets", nargs="+", metavar="TARGET", help="stage of dvc.yaml")
+    parser.add_argument("--jobs", type=_positive, default=2, help="stages at once (default 2)")
+    parser.add_argument("--dry", action="store_true", help="print the plan and run nothing")
+    arguments = parser.parse_args()
+    try:
+        with _stoppable():
+            schedule = plan(arguments.targets)
+            if arguments.dry:
+                print("\n".join(describe(schedule)))
+                return 0
+            return reproduce(schedule, arguments.jobs)
+    except GraphError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except Stopped:
+        print("stopped; start it again to go on", file=sys.stderr)
+        return STOPPED
+
+
+def plan(targets: Sequence[str]) -> Schedule:
+    """Ask DVC once for the graph and for what has changed.
+
+    A stage that is as the lock says, below none that is not, needs no process of its own to find
+    that out. Below one that runs, DVC has to look again when its turn comes.
+    """
+    graph = read_graph(targets)
+    stale = graph.downstream(read_changed(targets) & set(graph.order))
+    return Schedule(graph, read_seconds(graph.order), frozenset(graph.order) - stale)
+
+
+def describe(schedule: Schedule) -> list[str]:
+    """The plan, a line for each stage: what it would do, how long it took last, what it awaits."""
+    seconds = expected(schedule.graph, schedule.seconds)
+    lines = []
+    for name in schedule.graph.order:
+        action = "unchanged" if name in schedule.done else "check"
+        action = "frozen" if name in schedule.graph.frozen else action
+        waits = [
+            before for before in schedule.graph.order if before in schedule.graph.upstream[name]
+        ]
+        cost = f" ~{seconds[name]:.0f} s" if schedule.seconds else ""
+        lines.append(f"{action:9} {name}{cost}{' after ' if waits else ''}{', '.join(waits)}")
+    return lines
+
+
+def reproduce(schedule: Schedule, jobs: int) -> int:
+    """Run the schedule and report; returns the exit code."""
+    processes = Processes(LOGS)
+    watch = Watch(jobs, processes.log)
+    watch.say(f"{len(schedule.done)} of {len(schedule.graph.order)} stages unchanged")
+    with _ordered_locks(schedule.graph):
+        drive(schedule, processes, jobs, watch)
+    watch.say(watch.standing(schedule))
+    for name, cause in schedule.failed.items():
+        watch.say(f"error: {name}: {cause}")
+    for name in filter(schedule.dropped.get, schedule.graph.order):
+        watch.say(f"not run: {name}, since {schedule.dropped[name]} failed")
+    return 1 if schedule.failed else 0
+
+
+@contextmanager
+def _ordered_locks(graph: Graph) -> Iterator[None]:
+    """Leave old entries of the locks in place and new ones in the graph's order."""
+    locks = sorted({lock_path(name) for name in graph.order})
+    before = {path: entry_names(_read(path)) for path in locks}
+    try:
+        yield
+    finally:
+        names = [name.rpartition("dvc.yaml:")[2] for name in graph.order]
+        for path in locks:
+            text = _read(path)
+            ordered = order_entries(text, [*before[path], *_new(names, before[path])])
+            if ordered != text:
+                write_lock(path, ordered)
+
+
+def _new(names: Sequence[str], old: Sequence[str]) -> list[str]:
+    return [name for name in names if name not in old]
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Turn the signals that end a program into ``Stopped``, once; later ones find it on its way.
+
+    A signal that is ignored already, as under nohup, stays ignored.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped
+
+    before = {each: signal.getsignal(each) for each in _SIGNALS}
+    for each, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
