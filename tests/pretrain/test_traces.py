@@ -19,7 +19,6 @@ from cosearch.pretrain.words import END, UNKNOWN, WordCodec
 from tests.pretrain.conftest import DOCUMENT
 
 
-
 def written(row: Row, codec: WordCodec) -> list[str]:
     """The stretches that the model learns to write, without their end tokens."""
     parts: list[list[int]] = [[]]

@@ -18,7 +18,7 @@ from cosearch.pretrain.words import (
     save_tokenizer,
 )
 
-SEARCH = (REASON, *"need Mali birthplace".split(), REASON_END, CALL, "birthplace", "of", CALL_END)
+SEARCH = (REASON, "need", "Mali", "birthplace", REASON_END, CALL, "birthplace", "of", CALL_END)
 ANSWERED = (REASON, "not", "found", REASON_END, ANSWER, "unknown", ANSWER_END)
 
 
