@@ -16,7 +16,7 @@ Models after the first three are stored in bfloat16, half the bytes, and measure
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class Lesson:
     exam: Callable[[Exam, Path], Measures]
     reads: tuple[str, ...]
     dtype: torch.dtype = torch.bfloat16
-    spelling: Mapping[str, str] | None = None
+    spelling: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
 
 
@@ -116,8 +116,7 @@ def _make(
     model = copy.deepcopy(lesson.weights(school)).to(lesson.dtype)
     model.save_pretrained(folder)
     length = model.config.max_position_embeddings
-    spelling = lesson.spelling or {}
-    save_tokenizer(school.codec.vocabulary, folder, max_length=length, spelling=spelling)
+    save_tokenizer(school.codec.vocabulary, folder, max_length=length, spelling=lesson.spelling)
     constants = asdict(recipe)
     record = {
         "recipe": {key: constants[key] for key in lesson.reads},

@@ -108,11 +108,11 @@ class School:
     def simulator(self) -> Any:
         """The writer of documents, grown from the small beginner."""
         recipe = self._recipe
+        falsehoods = Falsehoods(draw_names(recipe.lexicon), self._interface.avoid)
         episodes = self._episodes("simulator")
         rng = random.Random(self._seed("simulator", "rows"))
 
         def draw() -> Row:
-            falsehoods = self.falsehoods
             parts = (self.prompts, recipe.script, recipe.simulation, falsehoods)
             return simulator_row(next(episodes), *parts, rng)
 
@@ -137,11 +137,6 @@ class School:
         meter = _Meter("cross_encoder", recipe.cross_encoder.steps, self._report)
         fit(model, batches, recipe.cross_encoder, meter, listwise_loss)
         return model
-
-    @cached_property
-    def falsehoods(self) -> Falsehoods:
-        """Wrong values for the simulator's noise."""
-        return Falsehoods(draw_names(self._recipe.lexicon), self._interface.avoid)
 
     @cached_property
     def unseen(self) -> list[Episode]:
