@@ -4,7 +4,8 @@ from pathlib import Path
 
 from cosearch.data.fetch_models import fetch_mini_models
 from cosearch.engines.build import set_threads
-from cosearch.pretrain.base_models import Recipe, build_base_models, override, world_interface
+from cosearch.pretrain.base_models import LESSONS, build_base_models
+from cosearch.pretrain.recipe import Recipe, override, world_interface
 from cosearch.schema import Agent, Data, Encoder, Ranker
 from cosearch.stage import Stage, run_stage
 
@@ -18,9 +19,12 @@ def page(stage: Stage) -> None:
         return
     settings.asked.add("base_models")
     set_threads(settings.file.runtime.threads)
-    recipe = override(Recipe(), settings.file.base_models)
+    # `only` is no part of the recipe: it names the models to make, the others stay.
+    block = dict(settings.file.base_models)
+    only = block.pop("only", list(LESSONS))
+    recipe = override(Recipe(), block)
     parts = (settings.section(Encoder), settings.section(Agent), settings.section(Ranker))
-    build_base_models(folder, recipe, world_interface(data, *parts), stage.progress.show)
+    build_base_models(folder, recipe, world_interface(data, *parts), stage.progress.show, only=only)
 
 
 def main() -> None:

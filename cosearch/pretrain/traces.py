@@ -8,11 +8,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cosearch.core.prompts import Fill, fill_template, fill_text, load_template
-from cosearch.core.protocols import Segment
 from cosearch.core.types import Passage
 from cosearch.data.world_questions import Fact, Task
 from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.words import (
     ANSWER,
     ANSWER_END,
@@ -77,52 +76,19 @@ class Script:
     max_searches: int = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """How prompts are put: codec, template set and document templates of both roles."""
-
-    codec: WordCodec
-    templates: str
-    agent_document: str
-    ranker_document: str
-
-    def question(self, text: str) -> list[int]:
-        """The agent's prompt."""
-        return self.codec.chat(fill_template(self.templates, "agent", {"question": text}))
-
-    def observation(self, passages: Sequence[Passage]) -> list[int]:
-        """What the agent reads after a search whose end token it sampled."""
-        ((_, template),) = load_template(self.templates, "observation")
-        documents = _documents(self.agent_document, passages, 1)
-        return self.codec.reply(fill_text(template, {"documents": documents}), after_eos=True)
-
-    def candidates(
-        self, question: str, query: str, passages: Sequence[Passage], *, top_k: int, start: int
-    ) -> list[int]:
-        """The ranker's prompt; the first candidate is number ``start``."""
-        fills: dict[str, Fill] = {
-            "question": question,
-            "query": query,
-            "candidates": _documents(self.ranker_document, passages, start),
-            "n": len(passages),
-            "k": min(top_k, len(passages)),
-        }
-        return self.codec.chat(fill_template(self.templates, "ranker", fills))
-
-
-def _documents(document: str, passages: Sequence[Passage], start: int) -> list[Segment]:
-    return [
-        segment
-        for number, passage in enumerate(passages, start=start)
-        for segment in fill_text(
-            document, {"number": number, "title": passage.title, "text": passage.text}
-        )
-    ]
-
-
 def choose_search(searches: Sequence[Search], script: Script, rng: random.Random) -> Search:
     """One of the wordings of a hop's sub-query."""
     return rng.choices(searches, script.wordings)[0]
+
+
+def choose_wording(
+    episode: Episode, searches: Sequence[Search], script: Script, rng: random.Random
+) -> Search:
+    """The search with the question itself, at times and where there is one, or one of
+    ``searches``."""
+    if episode.whole and rng.random() < script.whole:
+        return episode.whole
+    return choose_search(searches, script, rng)
 
 
 def ranker_row(
@@ -140,10 +106,10 @@ def ranker_row(
 
     Numbers start anywhere as long as they stay within ``max_number``.
     """
-    shown = _candidates(search, top_n, rng)
+    shown = show_candidates(search, top_n, rng)
     start = rng.randint(1, max_number - len(shown) + 1)
     top_k = rng.choices(script.top_k, script.top_k_weights)[0]
-    order = _order(shown, search, script, rng)[:top_k]
+    order = order_candidates(shown, search, script, rng)[:top_k]
     prompt = prompts.candidates(question, search.query, shown, top_k=top_k, start=start)
     target = _ranking([shown[o] for o in order], [o + start for o in order], script)
     return Row(
@@ -152,7 +118,7 @@ def ranker_row(
     )
 
 
-def _candidates(search: Search, top_n: int, rng: random.Random) -> list[Passage]:
+def show_candidates(search: Search, top_n: int, rng: random.Random) -> list[Passage]:
     """The retriever's list in its order; a shorter one keeps a random part and the gold passage."""
     if top_n >= len(search.candidates):
         return list(search.candidates)
@@ -162,7 +128,7 @@ def _candidates(search: Search, top_n: int, rng: random.Random) -> list[Passage]
     return part
 
 
-def _order(
+def order_candidates(
     shown: Sequence[Passage], search: Search, script: Script, rng: random.Random
 ) -> list[int]:
     """Positions: the gold passage or, unsure or wrong, any of its article; then the rest, in the
@@ -209,13 +175,13 @@ def agent_row(episode: Episode, prompts: Prompts, script: Script, rng: random.Ra
         if search.gold not in shown:
             if rng.random() >= script.retry:
                 break
-            note = _plain("not found .")
+            note = plain("not found .")
             continue
         known.append(fact)
         note = [*_statement(fact, script), (".", 1.0)]
         if len(known) == len(episode.task.hops):
             return trace.answer(*_conclusion(episode.task, known, script))
-    return trace.answer(_plain("not found"), _guess(episode.task, shown, script, rng))
+    return trace.answer(plain("not found"), _guess(episode.task, shown, script, rng))
 
 
 @dataclass(slots=True)
@@ -261,14 +227,15 @@ def _observed(search: Search, script: Script, rng: random.Random) -> list[Passag
     return shown
 
 
-def _plain(text: str) -> Weighted:
+def plain(text: str) -> Weighted:
+    """The words of ``text``, each of weight 1."""
     return [(word, 1.0) for word in text.split()]
 
 
 def _statement(fact: Fact, script: Script) -> Weighted:
     """The fact in words; the value, which has to be found in a document, weighs more."""
     value = [(word, script.value_weight) for word in fact.value.split()]
-    return [*_plain(f"{fact.subject} {fact.relation}"), *value]
+    return [*plain(f"{fact.subject} {fact.relation}"), *value]
 
 
 def _conclusion(task: Task, known: Sequence[Fact], script: Script) -> tuple[Weighted, str]:
@@ -276,7 +243,7 @@ def _conclusion(task: Task, known: Sequence[Fact], script: Script) -> tuple[Weig
     last = _statement(known[-1], script)
     if not task.comparison:
         return last, known[-1].value
-    first = _plain(f"{known[0].subject} {known[0].relation} {known[0].value} .")
+    first = plain(f"{known[0].subject} {known[0].relation} {known[0].value} .")
     return [*first, *last], task.question.golds[0]
 
 

@@ -21,6 +21,13 @@ CONTROL = (
     PAD, UNKNOWN, USER, ASSISTANT, END, REASON, REASON_END, ANSWER, ANSWER_END,
     RERANK, RERANK_END, CALL, CALL_END,
 )  # fmt: skip
+SEARCH_R1_TAGS: Mapping[str, str] = {
+    REASON: "<think>",
+    REASON_END: "</think>",
+    CALL: "<search>",
+    CALL_END: "</search>",
+}
+"""Spelling of control tokens in the grammar of Search-R1; the tags of answers are the same."""
 MAX_NUMBER = 20
 """Highest document number that has a token."""
 _PLAIN = (">", "|", ":", ".", "?", "query:", "passage:", "need", "found", "not")
@@ -47,17 +54,22 @@ def build_vocabulary(size: LexiconSize) -> dict[str, int]:
     return {word: number for number, word in enumerate(words)}
 
 
-def save_tokenizer(vocabulary: Mapping[str, int], folder: Path, *, max_length: int) -> None:
+def save_tokenizer(
+    vocabulary: Mapping[str, int], folder: Path, *, max_length: int, spelling: Mapping[str, str]
+) -> None:
     """Write the tokenizer of ``vocabulary`` as an ordinary Hugging Face folder.
 
     Control tokens are matched anywhere in trusted text, with or without blanks around them.
+    ``spelling`` renames some of them; ids stay.
     """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(models.WordLevel(dict(vocabulary), unk_token=UNKNOWN))
+    spelled = {spelling.get(token, token): number for token, number in vocabulary.items()}
+    controls = [AddedToken(spelling.get(token, token), normalized=False) for token in CONTROL]
+    tokenizer = Tokenizer(models.WordLevel(spelled, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in CONTROL])
+    tokenizer.add_special_tokens(controls)
     build: Any = PreTrainedTokenizerFast
     fast = build(
         tokenizer_object=tokenizer,

@@ -2,74 +2,21 @@
 and ranking will put before the models."""
 
 import random
-from pathlib import Path
 
 import pytest
-import torch
 
 from cosearch.core.formats import GRAMMARS, Answer, Ranking, Search, parse_ranking, parse_turn
 from cosearch.core.observe import RankerStage
 from cosearch.core.prompts import document_segments, fill_template, fill_text, load_template
 from cosearch.core.protocols import Segment
-from cosearch.core.types import Candidate, Passage, Sampling
-from cosearch.data.world import build_world
-from cosearch.data.world_lexicon import LexiconSize
+from cosearch.core.types import Candidate, Sampling
+from cosearch.data.world import World
 from cosearch.engines.codec_hf import HfCodec
-from cosearch.pretrain.fiction import Episode, draw_episodes
-from cosearch.pretrain.traces import Prompts, Row, Script, agent_row, ranker_row
-from cosearch.pretrain.words import END, UNKNOWN, WordCodec, build_vocabulary, save_tokenizer
-
-DOCUMENT = "{title} [{number}] {text}\n"
-ROWS = {"nq": 8, "triviaqa": 8, "popqa": 8, "hotpotqa": 8, "2wikimultihopqa": 9, "musique": 8}
-WORLD = build_world({"nq": {"train": 4, "dev": 2, "test": 2}}, seed=7)
-
-
-class OwnSections:
-    """A retriever without a model: passages of the entity that the query ends in come first."""
-
-    def __init__(self, codec: WordCodec) -> None:
-        self._codec = codec
-
-    def queries(self, queries: list[str]) -> torch.Tensor:
-        return self._bags(queries)
-
-    def passages(self, passages: tuple[Passage, ...]) -> torch.Tensor:
-        return self._bags([passage.title for passage in passages])
-
-    def _bags(self, texts: list[str]) -> torch.Tensor:
-        bags = torch.zeros(len(texts), len(self._codec.vocabulary))
-        for row, text in enumerate(texts):
-            bags[row, self._codec.words(text)] = 1.0
-        return bags
-
-
-@pytest.fixture(scope="module")
-def words() -> WordCodec:
-    return WordCodec(build_vocabulary(LexiconSize()))
-
-
-@pytest.fixture(scope="module")
-def saved(words: WordCodec, tmp_path_factory: pytest.TempPathFactory) -> HfCodec:
-    folder: Path = tmp_path_factory.mktemp("tokenizer")
-    save_tokenizer(words.vocabulary, folder, max_length=1024)
-    return HfCodec(folder)
-
-
-@pytest.fixture(scope="module")
-def prompts(words: WordCodec) -> Prompts:
-    return Prompts(words, "tiny", DOCUMENT, DOCUMENT)
-
-
-@pytest.fixture(scope="module")
-def episodes(words: WordCodec) -> list[Episode]:
-    return draw_episodes(
-        OwnSections(words),
-        3,
-        size=LexiconSize(),
-        rows=ROWS,
-        top_n=10,
-        avoid=WORLD.encyclopaedia.triples(),
-    )
+from cosearch.pretrain.fiction import Episode
+from cosearch.pretrain.prompts import Prompts
+from cosearch.pretrain.traces import Row, Script, agent_row, ranker_row
+from cosearch.pretrain.words import END, UNKNOWN, WordCodec
+from tests.pretrain.conftest import DOCUMENT
 
 
 def written(row: Row, codec: WordCodec) -> list[str]:
@@ -91,10 +38,10 @@ def test_the_vocabulary_is_exact(words: WordCodec, saved: HfCodec) -> None:
     assert saved.eos_ids == words.eos_ids
 
 
-def test_training_knows_no_fact_of_the_world(episodes: list[Episode]) -> None:
+def test_training_knows_no_fact_of_the_world(episodes: list[Episode], world: World) -> None:
     taught = {(h.subject, h.relation, h.value) for e in episodes for h in e.task.hops}
     assert taught
-    assert not taught & WORLD.encyclopaedia.triples()
+    assert not taught & world.encyclopaedia.triples()
 
 
 def test_agent_rows_are_well_formed_trajectories(

@@ -1,0 +1,94 @@
+"""The exams of the shipped models: each is loaded from its folder, as stored, and measured."""
+
+import random
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cosearch.core.seeds import derive
+from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.measure import (
+    Exercise,
+    Measures,
+    agent_exercises,
+    listed_searches,
+    measure_lists,
+    measure_scorer,
+    measure_writer,
+    ranker_exercises,
+    simulator_exercises,
+)
+from cosearch.pretrain.recipe import Recipe
+from cosearch.pretrain.school import School
+
+_TOP_K = 3
+_MAX_TOKENS = 96
+"""Longer texts than any that is taught."""
+
+
+class Exam:
+    """Exercises on tasks of one encyclopaedia that nothing was trained on."""
+
+    def __init__(self, recipe: Recipe, school: School) -> None:
+        self._recipe, self._school = recipe, school
+        self._top_n = recipe.curriculum.sizes[-1]
+
+    def lists(self, _folder: Path) -> Measures:
+        """The bi-encoder, whose lists the rankers are measured on."""
+        return measure_lists(self._school.unseen, self._listed)
+
+    def agent(self, folder: Path) -> Measures:
+        """Queries and answers."""
+        return self._write(folder, self._turns)
+
+    def ranker(self, folder: Path) -> Measures:
+        """Rankings."""
+        return self._write(folder, self._rankings)
+
+    def both(self, folder: Path) -> Measures:
+        """Queries, answers and rankings."""
+        return self._write(folder, [*self._turns, *self._rankings])
+
+    def simulator(self, folder: Path) -> Measures:
+        """Useful and noisy documents."""
+        count = self._recipe.simulation.documents
+        requests = simulator_exercises(self._listed, self._school.prompts, documents=count)
+        return self._write(folder, requests)
+
+    def scorer(self, folder: Path) -> Measures:
+        """Lists in the order of their scores."""
+        from transformers import AutoModelForSequenceClassification
+
+        loader: Any = AutoModelForSequenceClassification
+        model = loader.from_pretrained(folder, dtype=torch.float32)
+        return measure_scorer(model, self._listed, self._school.prompts, top_n=self._top_n)
+
+    @cached_property
+    def _listed(self) -> list[tuple[Episode, Search]]:
+        rng = random.Random(self._seed("searches"))
+        return listed_searches(self._school.unseen, self._recipe.script, rng, top_n=self._top_n)
+
+    @cached_property
+    def _turns(self) -> list[Exercise]:
+        rng = random.Random(self._seed("trajectories"))
+        school = self._school
+        return agent_exercises(school.unseen, school.prompts, self._recipe.script, rng)
+
+    @cached_property
+    def _rankings(self) -> list[Exercise]:
+        prompts = self._school.prompts
+        return ranker_exercises(self._listed, prompts, top_n=self._top_n, top_k=_TOP_K)
+
+    def _write(self, folder: Path, exercises: Sequence[Exercise]) -> Measures:
+        from transformers import AutoModelForCausalLM
+
+        loader: Any = AutoModelForCausalLM
+        model = loader.from_pretrained(folder, dtype=torch.float32)
+        codec, seed = self._school.codec, self._seed("samples")
+        return measure_writer(model, codec, exercises, max_tokens=_MAX_TOKENS, seed=seed)
+
+    def _seed(self, part: str) -> int:
+        return derive("base_models", self._recipe.seed, "exam", part)

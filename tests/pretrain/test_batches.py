@@ -1,0 +1,24 @@
+"""Streams of batches: rows of like length together, two streams in turn."""
+
+import random
+from itertools import count, islice
+
+from cosearch.pretrain.batches import alternate, pooled_batches
+from cosearch.pretrain.traces import Row
+
+
+def test_a_pool_is_dealt_in_batches_of_like_length() -> None:
+    rng = random.Random(1)
+    lengths = count(1)
+
+    def draw() -> Row:
+        length = next(lengths) * 7 % 13
+        return Row((0,) * length, (1.0,) * length)
+
+    batches = list(islice(pooled_batches(draw, 3, 4, rng), 4))
+    found = sorted([len(row.ids) for row in batch] for batch in batches)
+    assert found == [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]]
+
+
+def test_two_streams_take_turns() -> None:
+    assert list(islice(alternate(iter("ace"), iter("bdf")), 5)) == list("abcde")
