@@ -41,7 +41,12 @@ FIELDS: dict[str, set[str]] = {
     "notes_repeated": set(),
     "simulate_useful": {"question", "query", "gold", "k"},
     "simulate_noisy": {"question", "query", "gold", "k"},
+    "pair": {"question", "query", "title", "text"},
+    "judge": {"question", "query", "documents", "reason", "gold"},
+    "judge_chat": {"question", "golds", "query", "documents"},
 }
+SCORED = ("judge",)
+"""Templates whose last block is the assistant's: what it holds is scored, not sampled."""
 UNUSED = {"tiny": {"n", "reasoning", "k"}, "worked": set[str](), "paper": set[str]()}
 REACT, BARE = GRAMMARS["react"], GRAMMARS["tags"]
 TURN = (REACT.reason, REACT.search, REACT.answer)
@@ -53,6 +58,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "direct": (REACT.reason, REACT.answer),
     "cot": (REACT.reason, REACT.answer),
     "rag": (REACT.reason, REACT.answer),
+    "judge": (REACT.reason, REACT.answer),
     "notes": (REACT.reason,),
     "agent_tags": BARE_TURN,
     "notice_tags": BARE_TURN,
@@ -76,7 +82,7 @@ def test_every_set_holds_every_template(name: str) -> None:
 def test_templates_ask_for_what_is_given(name: str, template: str) -> None:
     fills = {field: [Segment(f"<{field}>", trusted=False)] for field in FIELDS[template]}
     messages = fill_template(name, template, fills)
-    assert messages[-1].role == "user"
+    assert messages[-1].role == ("assistant" if template in SCORED else "user")
     assert FIELDS[template] - fields(messages) <= UNUSED[name]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from cosearch.core.types import Passage
 from cosearch.evaluation import tables
+from cosearch.evaluation.oracle_gap import Pair, oracle_table
 from cosearch.evaluation.report import Highlight, Picture, Section, render
 from tests.evaluation import scenes
 from tests.evaluation.chromium import Tab, find_chromium, running
@@ -78,9 +79,15 @@ def page(tmp_path_factory, results, rollouts):
                 "results",
                 HOSTILE,
                 tables=(
-                    tables.main_table(results, scope=scope, withheld={"cosearch": HOSTILE}),
-                    tables.oracle_table(
-                        results, scope=scope, statistics=rollouts.statistics, withheld={}
+                    tables.main_table(
+                        results, scope=scope, status={"cosearch": HOSTILE}, block=rollouts.block()
+                    ),
+                    oracle_table(
+                        results,
+                        scope=scope,
+                        statistics=rollouts.statistics,
+                        status={},
+                        pair=Pair("large", None, "retrieval_only", "oracle"),
                     ),
                 ),
                 pictures=(Picture("p", HOSTILE, SVG),),
@@ -123,7 +130,7 @@ def test_a_page_that_asks_or_breaks_its_policy_is_caught(tab, page):
 
 def test_every_table_and_section_is_there(tab, page):
     tab.open(page)
-    for name in ("main", "oracle", "section-results", "section-episodes"):
+    for name in ("main_large", "oracle_large", "section-results", "section-episodes"):
         assert tab.run(f"document.querySelectorAll('#{name}').length") == 1, name
     assert tab.run(
         "[...document.querySelectorAll('nav a')].every(a => document.querySelector(a.hash))"
@@ -231,7 +238,7 @@ def test_every_quoted_text_is_isolated(tab, page):
 def test_short_words_in_a_table_do_not_wrap(tab, page):
     tab.open(page)
     cell = "(e => { e.textContent = 'above 0'; return e.getClientRects()[0].height })"
-    lines = f"""(() => {{ const row = document.querySelector('#main tbody tr');
+    lines = f"""(() => {{ const row = document.querySelector('#main_large tbody tr');
         const cell = row.insertCell(); cell.className = 'text';
         const height = {cell}(cell); cell.style.whiteSpace = 'nowrap';
         return [height, cell.getBoundingClientRect().height] }})()"""
