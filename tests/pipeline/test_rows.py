@@ -1,0 +1,84 @@
+"""Every row of params.yaml, trained and evaluated in small, through the code that stages call."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+
+from cosearch import config
+from cosearch.artifacts import ROLLOUT_SCHEMA, Paths
+from cosearch.evaluation.systems import evaluate_system
+from cosearch.progress import Progress
+from cosearch.rows import Evaluation, Training
+from cosearch.stage import Stage
+from cosearch.train.joint import read_trained, train_variant
+from tests.pipeline.project import ROOT, Project
+
+FILE = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+TRAININGS = [name for name, row in FILE["trainings"].items() if row["seed"] == 0]
+EVALUATIONS = [name for name, row in FILE["evaluations"].items() if row["seed"] == 0]
+
+
+@pytest.fixture(scope="module")
+def folder(reproduced: Project) -> Iterator[Path]:
+    """The reproduced project as working folder, with every row of the shipped parameters."""
+    before = Path.cwd()
+    path = reproduced.folder / "params.yaml"
+    cut = path.read_text("utf-8")
+    params: dict[str, Any] = yaml.safe_load(cut)
+    params |= {rows: FILE[rows] for rows in ("trainings", "evaluations")}
+    path.write_text(yaml.safe_dump(params, sort_keys=False), "utf-8")
+    os.chdir(reproduced.folder)
+    try:
+        yield reproduced.folder
+    finally:
+        os.chdir(before)
+        path.write_text(cut, "utf-8")
+
+
+def stage(name: str, row: str) -> Stage:
+    return Stage(name, config.load("tiny"), Paths("tiny"), {"row": row}, Progress())
+
+
+def trained(name: str) -> Path:
+    """A row's training under another root than the graph's; made once."""
+    here = stage("train", name)
+    row: Training = here.settings.training(name)
+    target = Path("rows") / "train" / row.part / f"seed_{row.seed}" / row.variant
+    if not (target / "trained.json").is_file():
+        train_variant(here, here.settings.variant(row.variant), row, target)
+    return target
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_every_variant_trains(folder: Path, name: str) -> None:
+    target = trained(name)
+    left = read_trained(target)
+    assert left.diverged is None
+    variant = FILE["variants"][name.rpartition("-")[0]]
+    assert left.models.keys() == variant["models"].keys()
+    for role in variant["train"]:
+        assert (Path(left.models[role]) / "model.safetensors").is_file()
+    frame = pl.read_parquet(target / "rollouts" / "round_001.parquet")
+    assert frame.schema == ROLLOUT_SCHEMA
+    assert frame.filter(kind="trajectory").height == 3 * 8
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_every_system_is_evaluated(folder: Path, name: str) -> None:
+    here = stage("evaluate", name)
+    row: Evaluation = here.settings.evaluation(name)
+    if row.needs.startswith("train/"):
+        trained(f"{FILE['systems'][row.system]['variant']}-{row.seed}")
+        moved = row.model_copy(update={"needs": f"../../rows/{row.needs}"})
+    else:
+        moved = row
+    target = folder / "rows" / "evaluate" / row.system
+    evaluate_system(here, moved, target)
+    numbers = json.loads((target / "metrics.json").read_text("utf-8"))
+    assert numbers["averages"]["micro"]["questions"] == 28
