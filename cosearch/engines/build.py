@@ -91,6 +91,7 @@ def build_likelihood_judge(
     max_document_chars: int,
     max_prompt_tokens: int,
     max_thought_tokens: int,
+    score_digits: int,
     batch_tokens: int,
     dtype: str,
 ) -> Judge:
@@ -102,7 +103,12 @@ def build_likelihood_judge(
         codec,
         vocabulary=len(codec.tokenizer),
         prompt=JudgePrompt(
-            templates, document, max_document_chars, max_prompt_tokens, max_thought_tokens
+            templates=templates,
+            document=document,
+            max_document_chars=max_document_chars,
+            max_prompt_tokens=max_prompt_tokens,
+            max_thought_tokens=max_thought_tokens,
+            score_digits=score_digits,
         ),
         batch_tokens=batch_tokens,
     )

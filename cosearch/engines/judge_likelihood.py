@@ -35,6 +35,9 @@ class JudgePrompt:
     max_document_chars: int
     max_prompt_tokens: int
     max_thought_tokens: int
+    score_digits: int
+    """Digits that a score is rounded to. Between two lists that both miss the answer only noise
+    differs, and normalisation inside a group would make a signal of it."""
 
 
 class LikelihoodJudge:
@@ -60,7 +63,7 @@ class LikelihoodJudge:
         self._batch_tokens = batch_tokens
 
     def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
-        """Scores in [0, 1]; equal cases are scored once, and a case without golds earns 0."""
+        """Scores in [0, 1]; equal cases are scored once, and one with blank golds alone earns 0."""
         unique = list(dict.fromkeys(cases))
         prompts = [self._render(case) for case in unique]
         rows = [
@@ -72,7 +75,7 @@ class LikelihoodJudge:
         likelihoods = self._likelihoods([sample for _, sample in rows])
         for (case, _), likelihood in zip(rows, likelihoods, strict=True):
             scores[case] = max(scores[case], likelihood)
-        return [scores[case] for case in cases]
+        return [round(scores[case], self._prompt.score_digits) for case in cases]
 
     def _think(self, prompts: Sequence[Sequence[int]]) -> list[str]:
         """What the agent writes first, greedily, inside its reason; nothing if it opens none."""

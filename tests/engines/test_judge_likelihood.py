@@ -29,6 +29,7 @@ def judge(**changes: Any) -> Any:
         "max_document_chars": 2000,
         "max_prompt_tokens": 300,
         "max_thought_tokens": 24,
+        "score_digits": 9,
         "batch_tokens": 4096,
         "dtype": "float32",
     }
@@ -100,6 +101,13 @@ def test_scores_do_not_depend_on_what_shares_a_batch() -> None:
     for found in (judge(batch_tokens=1)(cases), [judge()([one])[0] for one in cases]):
         assert found == pytest.approx(together[:4], abs=1e-5)
     assert judge()([]) == []
+
+
+def test_scores_are_rounded() -> None:
+    cases = [make(*pair) for make in (told, untold) for pair in PAIRS]
+    exact, coarse = judge()(cases), judge(score_digits=1)(cases)
+    assert coarse == [round(score, 1) for score in exact]
+    assert coarse.count(0.0) > exact.count(0.0)
 
 
 def test_documents_over_the_budget_go_from_the_tail() -> None:
