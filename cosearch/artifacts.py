@@ -54,6 +54,8 @@ _ROLLOUT_COLUMNS: dict[str, Any] = {
     "trained": pl.Boolean,
     "sampling": SAMPLING,  # as used
     "weights": pl.Int32,  # updates the sampler had seen
+    "notices": pl.Int32,  # of a trajectory: malformed turns that were let pass
+    "note": pl.String,  # of a call: what the agent read in place of the documents
     "dropped_documents": pl.Int32,
     "dropped_candidates": pl.Int32,
 }
@@ -254,22 +256,6 @@ def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
     if schema is not None and frame.schema != schema:
         raise ValueError(f"{path}: not of the expected schema; rebuild it")
     return frame
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def hash_folder(folder: Path) -> str:
-    """SHA-256 over names and contents of all files below ``folder``."""
-    if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder")
-    digest = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        digest.update(f"{path.relative_to(folder)}\0{hash_file(path)}\n".encode())
-    return digest.hexdigest()
 
 
 def hash_value(value: Mapping[str, Any]) -> str:

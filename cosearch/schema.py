@@ -153,6 +153,7 @@ class Judge(Section):
     max_document_chars: Positive
     max_prompt_tokens: Positive
     max_turn_tokens: Positive
+    score_digits: Positive
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
     endpoint: Endpoint | None

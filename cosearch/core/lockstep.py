@@ -5,7 +5,7 @@ of every float, depend on nothing but the inputs. An engine that batches continu
 same coroutines one request at a time instead.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from cosearch.core.protocols import Engine, Request
@@ -16,13 +16,11 @@ Result = TypeVar("Result")
 def run_lockstep(
     coroutines: Sequence[Coroutine[Request, Any, Result]],
     engines: Mapping[str, Engine],
-    *,
-    on_batch: Callable[[str, int], None] = lambda engine, size: None,
 ) -> list[Result]:
     """Results of ``coroutines`` in order.
 
-    ``engines`` maps a request's engine name to the engine; ``on_batch`` hears of every batch.
-    Raises whatever an engine or a coroutine raises: such a fault is never an observation.
+    ``engines`` maps a request's engine name to the engine. Raises whatever an engine or a coroutine
+    raises: such a fault is never an observation.
     """
     results: dict[int, Result] = {}
     waiting: dict[int, Request] = {}
@@ -34,7 +32,7 @@ def run_lockstep(
                     waiting[index] = coroutines[index].send(answer)
                 except StopIteration as done:
                     results[index] = done.value
-            answers = _answer(waiting, engines, on_batch)
+            answers = _answer(waiting, engines)
             waiting = {}
     finally:
         for coroutine in coroutines:
@@ -42,11 +40,7 @@ def run_lockstep(
     return [results[index] for index in range(len(coroutines))]
 
 
-def _answer(
-    waiting: Mapping[int, Request],
-    engines: Mapping[str, Engine],
-    on_batch: Callable[[str, int], None],
-) -> dict[int, Any]:
+def _answer(waiting: Mapping[int, Request], engines: Mapping[str, Engine]) -> dict[int, Any]:
     """Answers to all waiting requests: one batch per engine, engines in alphabetical order."""
     answers: dict[int, Any] = {}
     for name in sorted({request.engine for request in waiting.values()}):
@@ -55,5 +49,4 @@ def _answer(
         if len(batch) != len(indices):
             raise RuntimeError(f"engine {name!r} answered {len(batch)} of {len(indices)} requests")
         answers.update(zip(indices, batch, strict=True))
-        on_batch(name, len(indices))
     return dict(sorted(answers.items()))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosearch.artifacts import hash_file, publish_folder, write_json
+from cosearch.artifacts import publish_folder, write_json
+from cosearch.core.hashes import hash_file
 
 _RECIPE = "recipe.json"
 

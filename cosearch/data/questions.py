@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from cosearch.artifacts import hash_file
+from cosearch.core.hashes import hash_file
 from cosearch.core.text import YES_NO_WORDS, normalize
 from cosearch.core.types import Question
 from cosearch.data.formats import FORMATS, Format, Row, sniff

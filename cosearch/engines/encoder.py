@@ -4,7 +4,6 @@ Masked mean (or first-token) pooling in float32, then L2 normalisation. Texts ar
 inside one call, so the batches of a shard depend on that shard alone.
 """
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from transformers import AutoModel
 
+from cosearch.core.hashes import hash_folder
 from cosearch.core.types import Passage
 from cosearch.engines.codec_hf import load_tokenizer
 
@@ -100,20 +100,7 @@ def encoder_fingerprint(folder: str | Path, **settings: Any) -> dict[str, Any]:
 
     Batch size and device are left out: they move last bits only.
     """
-    return {"model": folder_sha256(folder), **settings}
-
-
-def folder_sha256(folder: str | Path) -> str:
-    """Hash over the names and contents of a folder's visible files, in name order."""
-    digest = hashlib.sha256()
-    paths = (path for path in Path(folder).rglob("*") if path.is_file())
-    for path in sorted(paths):
-        name = path.relative_to(folder).as_posix()
-        if any(part.startswith(".") for part in Path(name).parts):
-            continue
-        with path.open("rb") as file:
-            digest.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return digest.hexdigest()
+    return {"model": hash_folder(Path(folder)), **settings}
 
 
 def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

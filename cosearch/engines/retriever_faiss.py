@@ -5,7 +5,6 @@ encoder. Opening it checks every binding and that passages find themselves: an i
 corpus answers every query, only worse.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import faiss
 import numpy as np
 
+from cosearch.core.hashes import hash_file
 from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Candidate, Passage
 
@@ -76,7 +76,7 @@ def build_index(vectors: str | Path, folder: str | Path, *, kind: str) -> dict[s
         "rows": index.ntotal,
         "dimension": index.d,
         "bytes": (folder / _INDEX).stat().st_size,
-        "sha256": _file_sha256(folder / _INDEX),
+        "sha256": hash_file(folder / _INDEX),
     }
     (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
     return manifest
@@ -179,7 +179,7 @@ def _check_bindings(
     for name, (bound, given) in pairs.items():
         if bound != given:
             raise ValueError(f"{folder}: index was built for {name} {bound!r}, found {given!r}")
-    if (actual := _file_sha256(folder / _INDEX)) != manifest["sha256"]:
+    if (actual := hash_file(folder / _INDEX)) != manifest["sha256"]:
         raise ValueError(f"{folder / _INDEX}: sha256 {actual}, manifest says {manifest['sha256']}")
 
 
@@ -225,8 +225,3 @@ def _read_manifest(folder: Path, complaint: str) -> dict[str, Any]:
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"{folder}: {complaint} ({error})") from error
     return manifest
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

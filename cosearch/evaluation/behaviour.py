@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from cosearch.evaluation.layout import Column, Row, Table
-from cosearch.evaluation.metrics import cutoffs_of, pooled
+from cosearch.evaluation.metrics import TOKENS, cutoffs_of, pooled
 from cosearch.evaluation.published import searches_cells
 from cosearch.evaluation.results import Block, Result, Scope, by_system, row_status
 
@@ -92,14 +92,16 @@ def cost_table(
     seconds: Mapping[str, float] | None = None,
 ) -> Table:
     """Searches and tokens per question; ``seconds`` per question where timings are at hand."""
-    kinds = ("agent", "context", "ranker", "ranker_context")
 
     def read(result: Result) -> Values:
         numbers = pooled(result.predictions, result.calls)
-        cells = [numbers["searches"], *(numbers["tokens"][kind] for kind in kinds)]
+        cells = [numbers["searches"], *(numbers["tokens"][kind] for kind in TOKENS)]
         return cells if seconds is None else [*cells, seconds.get(result.system)]
 
-    names = ("agent sampled", "agent read", "ranker sampled", "ranker read")
+    names = (
+        *("agent sampled", "agent read", "ranker sampled", "ranker read"),
+        *("notes sampled", "notes read"),
+    )
     columns = [Column("searches", 2), *(Column(name, 1) for name in names)]
     return Table(
         f"cost_{block.name}",

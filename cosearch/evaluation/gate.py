@@ -7,7 +7,7 @@ temperature, and how often it just repeats the retriever.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
 from cosearch.train.joint import read_trained
+from cosearch.train.measure import mean
 from cosearch.train.pipelines import HEADS, MODEL_RANKERS, ModelRanker
 from cosearch.train.policy import Policy
 from cosearch.train.ranker import answerable, retrieve_lists
@@ -115,15 +116,15 @@ def measure_ranker(
     labels = [credit.relevance.label(e.question, e.candidates) for e in lists]
     return GateMeasures(
         lists=len(lists),
-        id_accuracy=_mean([_hit(t, parts) for t in shuffled]),
-        chance=_mean([sum(row) / len(row) for row in labels]),
-        hit_1=_mean([_hit(t, parts) for t in ranked]),
-        retriever_hit_1=_mean([hit_at(row, 1) for row in labels]),
-        constant_share=_mean([is_constant(rewards) for rewards in groups]),
-        identity_share=_mean(
+        id_accuracy=_share([_hit(t, parts) for t in shuffled]),
+        chance=_share([sum(row) / len(row) for row in labels]),
+        hit_1=_share([_hit(t, parts) for t in ranked]),
+        retriever_hit_1=_share([hit_at(row, 1) for row in labels]),
+        constant_share=_share([is_constant(rewards) for rewards in groups]),
+        identity_share=_share(
             [t.calls[0].ranking == tuple(range(len(t.calls[0].ranking))) for t in ranked]
         ),
-        well_formed=_mean([t.calls[0].well_formed for t in drawn]),
+        well_formed=_share([t.calls[0].well_formed for t in drawn]),
     )
 
 
@@ -151,5 +152,5 @@ def _hit(trajectory: Trajectory, parts: Parts) -> float:
     return hit_at([labels[position] for position in call.ranking], 1)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), 9) if values else 0.0
+def _share(values: Iterable[float]) -> float:
+    return round(mean(values), 9)

@@ -44,6 +44,8 @@ PREDICTION_COLUMNS: dict[str, pl.DataType] = {
     "context_tokens": pl.Int64(),
     "ranker_tokens": pl.Int64(),
     "ranker_context_tokens": pl.Int64(),
+    "note_tokens": pl.Int64(),
+    "note_context_tokens": pl.Int64(),
 }
 """``f1`` is the F1 under the row's own yes/no rule; agent and ranker tokens are sampled ones,
 context tokens (prompt, observations) are read, not sampled. Units: tokens per question."""
@@ -71,6 +73,10 @@ def call_columns(cutoffs: Sequence[int]) -> dict[str, pl.DataType]:
         "dropped_documents": pl.Int64(),
         "dropped_candidates": pl.Int64(),
     }
+
+
+TOKENS = ("agent", "context", "ranker", "ranker_context", "note", "note_context")
+"""Kinds of tokens that a question costs; each has a predictions column ``KIND_tokens``."""
 
 
 def predictions_frame(
@@ -106,6 +112,7 @@ def predictions_frame(
 def _prediction(trajectory: Trajectory) -> dict[str, object]:
     question = trajectory.question
     outputs = [call.output for call in trajectory.calls if call.output is not None]
+    notes = [call.note for call in trajectory.calls if call.note is not None]
     sampled = sum(trajectory.loss_mask)
     return {
         "dataset": question.dataset,
@@ -119,7 +126,11 @@ def _prediction(trajectory: Trajectory) -> dict[str, object]:
         "agent_tokens": sampled,
         "context_tokens": len(trajectory.ids) - sampled,
         "ranker_tokens": sum(len(output.generation.ids) for output in outputs),
-        "ranker_context_tokens": sum(len(output.prompt_ids) for output in outputs),
+        "ranker_context_tokens": sum(
+            len(output.prompt_ids) + sum(map(len, output.inputs)) for output in outputs
+        ),
+        "note_tokens": sum(len(note.generation.ids) for note in notes if note.generation),
+        "note_context_tokens": sum(len(note.prompt_ids) for note in notes),
     }
 
 
@@ -247,10 +258,7 @@ def pooled(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
         "r_rel": calls["r_rel"].mean(),
         "dropped_documents": calls["dropped_documents"].sum(),
         "dropped_candidates": calls["dropped_candidates"].sum(),
-        "tokens": {
-            name: predictions[f"{name}_tokens"].mean()
-            for name in ("agent", "context", "ranker", "ranker_context")
-        },
+        "tokens": {name: predictions[f"{name}_tokens"].mean() for name in TOKENS},
     }
 
 

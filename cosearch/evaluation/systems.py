@@ -5,8 +5,9 @@ from itertools import groupby
 from pathlib import Path
 
 from cosearch import rows, schema
-from cosearch.artifacts import SKIPPED, hash_file, write_frame, write_json
+from cosearch.artifacts import SKIPPED, write_frame, write_json
 from cosearch.config import BASE
+from cosearch.core.hashes import hash_file
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions

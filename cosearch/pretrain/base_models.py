@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 
-from cosearch.artifacts import hash_file, write_json
+from cosearch.artifacts import write_json
+from cosearch.core.hashes import hash_file
 from cosearch.pretrain.exam import Exam
 from cosearch.pretrain.measure import Measures
 from cosearch.pretrain.recipe import Interface, Recipe

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from cosearch.core.formats import Answer, Malformed, parse_ranking, parse_turn
+from cosearch.core.formats import GRAMMARS, Answer, Malformed, parse_ranking, parse_turn
 from cosearch.data.world_relations import RELATIONS
 from cosearch.pretrain.documents import read_documents
 from cosearch.pretrain.fiction import Episode, Search
@@ -102,7 +102,7 @@ def _turns(episode: Episode, row: Row) -> Iterator[Exercise]:
 
 def _turn_judge(texts: Sequence[str], last: bool) -> Callable[[str], Verdict]:
     def judge(text: str) -> Verdict:
-        turn = parse_turn(text)
+        turn = parse_turn(text, GRAMMARS["react"])
         if isinstance(turn, Malformed):
             return False, False
         answered = isinstance(turn, Answer)

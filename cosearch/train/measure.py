@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from cosearch.core.credit import CreditRules
-from cosearch.core.rewards import call_reward, hit_at
+from cosearch.core.rewards import CallReward, call_reward, hit_at
 from cosearch.core.text import answer_f1, exact_match
-from cosearch.core.types import Trajectory
+from cosearch.core.types import SearchCall, Trajectory
 
 
 def measure(trajectories: Sequence[Trajectory], credit: CreditRules) -> dict[str, float]:
@@ -28,14 +28,22 @@ def measure(trajectories: Sequence[Trajectory], credit: CreditRules) -> dict[str
         "em": math.fsum(exact_match(t.answer or "", t.question.golds) for t in answered) / count,
         "well_formed": len(answered) / count,
         "searches": len(calls) / count,
-        "ranker_well_formed": _mean(call.well_formed for call, _ in calls),
-        **{
-            f"hit_{k}": _mean(hit_at([r.labels[p] for p in c.ranking], k) for c, r in answerable)
-            for k in credit.reward.hit_cutoffs
-        },
+        "ranker_well_formed": mean(call.well_formed for call, _ in calls),
+        **hits(answerable, credit.reward.hit_cutoffs),
     }
 
 
-def _mean(values: Iterable[float]) -> float:
+def hits(
+    calls: Sequence[tuple[SearchCall, CallReward]], cutoffs: Sequence[int]
+) -> dict[str, float]:
+    """Hit@k of the order shown, a mean over ``calls``."""
+    return {
+        f"hit_{k}": mean(hit_at([r.labels[p] for p in c.ranking], k) for c, r in calls)
+        for k in cutoffs
+    }
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean; 0 of nothing."""
     collected = [float(value) for value in values]
     return math.fsum(collected) / len(collected) if collected else 0.0

@@ -1,8 +1,7 @@
 """What a round leaves behind: one Parquet file of rollouts and one row of metrics."""
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,8 +10,8 @@ import polars as pl
 from cosearch.artifacts import ROLLOUT_SCHEMA
 from cosearch.core.advantages import is_constant
 from cosearch.core.credit import AgentVerdict, CallVerdict, CreditRules, Verdicts
-from cosearch.core.rewards import hit_at
 from cosearch.core.types import Generation, SearchCall, Terminal, Trajectory
+from cosearch.train.measure import hits, mean
 from cosearch.train.policy import Prepared
 
 
@@ -52,7 +51,7 @@ class Round:
             rows = [asdict(update) for update in self.updates.get(role, ())]
             values[f"{role}_updates"] = len(rows)
             for name in rows[0] if rows else ():
-                values[f"{role}_{name}"] = _mean(row[name] for row in rows)
+                values[f"{role}_{name}"] = mean(row[name] for row in rows)
         return values
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
@@ -92,6 +91,7 @@ class Round:
             "trained": verdict.trained,
             "sampling": asdict(trajectory.sampling),
             "weights": trajectory.weights,
+            "notices": trajectory.notices,
         }
 
     def _call_row(
@@ -119,6 +119,7 @@ class Round:
             "advantage": verdict.advantage,
             "trained": verdict.trained,
             "dropped_documents": call.dropped_documents,
+            "note": call.note.text if call.note else None,
         }
         if call.output is None:
             return row
@@ -153,11 +154,11 @@ def agent_metrics(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> dic
     for verdict in verdicts.agent:
         groups.setdefault(verdict.group, []).append(verdict.reward)
     return {
-        "r_main": _mean(verdict.reward for verdict in verdicts.agent),
+        "r_main": mean(verdict.reward for verdict in verdicts.agent),
         **{f"end_{end.value}": ends[end] / max(1, len(trajectories)) for end in Terminal},
-        "searches": _mean(len(trajectory.calls) for trajectory in trajectories),
-        "agent_tokens": _mean(sum(trajectory.loss_mask) for trajectory in trajectories),
-        "agent_constant_groups": _mean(is_constant(rewards) for rewards in groups.values()),
+        "searches": mean(len(trajectory.calls) for trajectory in trajectories),
+        "agent_tokens": mean(sum(trajectory.loss_mask) for trajectory in trajectories),
+        "agent_constant_groups": mean(is_constant(rewards) for rewards in groups.values()),
     }
 
 
@@ -177,19 +178,14 @@ def call_metrics(
             groups.setdefault(verdict.group, []).append(verdict.reward.r_rank)
     return {
         "calls": len(calls),
-        "has_answer": _mean(v.reward.has_answer for _, v in calls),
-        "ranker_well_formed": _mean(c.well_formed for c, _ in calls),
-        "r_rel": _mean(v.reward.r_rel for _, v in answerable),
-        "r_rank": _mean(v.reward.r_rank for _, v in calls if v.group is not None),
-        **{
-            f"hit_{k}": _mean(
-                hit_at([v.reward.labels[p] for p in c.ranking], k) for c, v in answerable
-            )
-            for k in cutoffs
-        },
+        "has_answer": mean(v.reward.has_answer for _, v in calls),
+        "ranker_well_formed": mean(c.well_formed for c, _ in calls),
+        "r_rel": mean(v.reward.r_rel for _, v in answerable),
+        "r_rank": mean(v.reward.r_rank for _, v in calls if v.group is not None),
+        **hits([(c, v.reward) for c, v in answerable], cutoffs),
         "groups": len(groups),
         "grouped_calls": sum(map(len, groups.values())),
-        "ranker_constant_groups": _mean(is_constant(rewards) for rewards in groups.values()),
+        "ranker_constant_groups": mean(is_constant(rewards) for rewards in groups.values()),
     }
 
 
@@ -209,8 +205,3 @@ def _generation_columns(
 
 def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(values.get(name) for name in ROLLOUT_SCHEMA)
-
-
-def _mean(values: Iterable[float]) -> float:
-    collected = [float(value) for value in values]
-    return math.fsum(collected) / len(collected) if collected else 0.0

@@ -83,7 +83,7 @@ def train_ranker(
     report: Callable[[int, str, Mapping[str, float]], None],
 ) -> None:
     """Run the rounds that ``store`` does not hold yet."""
-    credit = replace(credit, reward=replace(credit.reward, use_main=False))
+    credit = replace(credit, reward=replace(credit.reward, use_main=False, source="composite"))
     policies = {"ranker": policy}
     first = store.resume(policies, ["ranker"])
     if first == 0:

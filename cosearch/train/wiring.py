@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from cosearch import presets, schema
-from cosearch.artifacts import Paths, hash_folder, hash_value
+from cosearch.artifacts import Paths, hash_value
 from cosearch.config import Settings
 from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules
 from cosearch.core.grouping import GroupRules
+from cosearch.core.hashes import hash_folder
 from cosearch.core.observe import Stage
 from cosearch.core.protocols import Codec, Engine, Judge
 from cosearch.core.relevance import RelevanceRule
@@ -136,6 +137,7 @@ def open_judge(block: schema.Judge, folder: str, answers: Path) -> Judge:
             build.build_codec(folder),
             max_prompt_tokens=block.max_prompt_tokens,
             max_thought_tokens=block.max_turn_tokens,
+            score_digits=block.score_digits,
             batch_tokens=block.batch_tokens,
             dtype=block.dtype,
             **shared,

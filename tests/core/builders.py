@@ -54,8 +54,7 @@ CITIES = [
 def preset(name: str) -> CreditRules:
     """The rules of a preset of params.yaml."""
     block = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["presets"][name]
-    reward = {"answer_metric": "f1", "source": "composite"} | block["reward"]
-    reward |= {"hit_cutoffs": tuple(reward["hit_cutoffs"])}
+    reward = block["reward"] | {"hit_cutoffs": tuple(block["reward"]["hit_cutoffs"])}
     return CreditRules(
         reward=RewardRules(**reward),
         relevance=RelevanceRule(**block["relevance"]),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cosearch.core.lockstep import run_lockstep
-from cosearch.core.protocols import Generate, Retrieve
+from cosearch.core.protocols import Engine, Generate, Retrieve
 from tests.core.builders import SAMPLING
 
 
@@ -23,29 +23,39 @@ def echo(requests: Sequence[Retrieve]) -> list[Any]:
     return [request.query for request in requests]
 
 
+def counted(name: str, engine: Engine, batches: list[tuple[str, int]]) -> Engine:
+    """``engine``, with every batch it gets noted down."""
+
+    def answer(requests: Sequence[Any]) -> Sequence[Any]:
+        batches.append((name, len(requests)))
+        return engine(requests)
+
+    return answer
+
+
 def test_results_keep_their_order_and_batches_hold_all_who_wait() -> None:
     batches: list[tuple[str, int]] = []
     results = run_lockstep(
         [play("a", 1), play("b", 3), play("c", 0), play("d", 2)],
-        {"retriever": echo},
-        on_batch=lambda engine, size: batches.append((engine, size)),
+        {"retriever": counted("retriever", echo, batches)},
     )
     assert results == ["a0", "b0b1b2", "", "d0d1"]
     assert batches == [("retriever", 3), ("retriever", 2), ("retriever", 1)]
 
 
 def test_engines_are_asked_by_name_and_in_name_order() -> None:
-    batches: list[str] = []
-    engines = {"agent": lambda requests: ["said"] * len(requests), "retriever": echo}
+    batches: list[tuple[str, int]] = []
+    engines = {
+        "retriever": counted("retriever", echo, batches),
+        "agent": counted("agent", lambda requests: ["said"] * len(requests), batches),
+    }
 
     async def lookup() -> Any:
         return await Retrieve("first", 1)
 
-    results = run_lockstep(
-        [lookup(), mixed("x")], engines, on_batch=lambda name, size: batches.append(name)
-    )
+    results = run_lockstep([lookup(), mixed("x")], engines)
     assert results == ["first", ("said", "x")]
-    assert batches == ["agent", "retriever", "retriever"]
+    assert batches == [("agent", 1), ("retriever", 1), ("retriever", 1)]
 
 
 def test_nothing_to_play() -> None:

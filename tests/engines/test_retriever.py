@@ -10,11 +10,12 @@ import faiss
 import numpy as np
 import pytest
 
+from cosearch.core.hashes import hash_folder
 from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus, write_corpus
 from cosearch.data.encode import encode_corpus
-from cosearch.engines.encoder import Encoder, folder_sha256
+from cosearch.engines.encoder import Encoder
 from cosearch.engines.retriever_faiss import FaissRetriever, build_index
 from tests.engines.micro_encoder import write_micro_encoder
 
@@ -120,12 +121,12 @@ def test_unknown_settings_are_refused(model: Path, changes: dict[str, str], mess
 
 def test_the_model_hash_sees_contents_and_skips_hidden_files(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"1")
-    first = folder_sha256(tmp_path)
+    first = hash_folder(tmp_path)
     (tmp_path / ".cache").mkdir()
     (tmp_path / ".cache" / "x").write_bytes(b"2")
-    assert folder_sha256(tmp_path) == first
+    assert hash_folder(tmp_path) == first
     (tmp_path / "a.bin").write_bytes(b"2")
-    assert folder_sha256(tmp_path) != first
+    assert hash_folder(tmp_path) != first
 
 
 def test_the_index_is_exact(built: Path, encoder: Encoder) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from cosearch.artifacts import hash_file
+from cosearch.core.hashes import hash_file
 from cosearch.engines.build import build_codec, build_sampler
 from cosearch.pretrain.base_models import LESSONS, build_base_models
 from cosearch.pretrain.recipe import Interface, Recipe, override

@@ -1,0 +1,30 @@
+"""Contents have names."""
+
+from pathlib import Path
+
+import pytest
+
+from cosearch.core.hashes import hash_file, hash_folder
+
+
+def test_a_file_has_the_hash_that_sha256sum_gives_it(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    assert hash_file(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_folder_is_its_visible_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("1")
+    first = hash_folder(tmp_path)
+    (tmp_path / "in" / ".new").write_text("half")
+    assert hash_folder(tmp_path) == first
+    (tmp_path / "in" / "a").write_text("2")
+    second = hash_folder(tmp_path)
+    (tmp_path / "in" / "a").rename(tmp_path / "in" / "b")
+    assert len({first, second, hash_folder(tmp_path)}) == 3
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nowhere: no such folder"):
+        hash_folder(tmp_path / "nowhere")
