@@ -5,10 +5,12 @@ EXTRAS ?= cpu,dev
 # e.g. --torch-backend=cpu, where the package index serves a CUDA build by default
 UV_ARGS ?=
 SEEDS  ?= 1
+JOBS   ?= 2
 DATA   ?=
 BIN    := $(VENV)/bin
 comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
+ALL    := $(if $(filter 1,$(SEEDS)),all_seed_0,all_seeds)
 SCOPE  := $(if $(filter 1,$(SEEDS)),core_seed_0,core_seeds)
 
 # uv looks where pip was told to look, so a machine with local wheels uses them.
@@ -40,10 +42,9 @@ repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
 	dvc repro report@$(SCOPE)
 	python -m cosearch show --profile tiny --scope $(SCOPE)
 
-JOBS   ?= 2
-TARGET ?= report@seed_0
-repro-all: setup  ## the same outputs and lock as dvc repro TARGET, with JOBS stages at once
-	python -m flows.side_by_side --jobs $(JOBS) $(TARGET)
+repro-all: setup  ## every row: the outputs and the lock of dvc repro report@..., with JOBS stages at once
+	python -m flows.side_by_side --jobs $(JOBS) report@$(ALL)
+	python -m cosearch show --profile tiny --scope $(ALL)
 
 profiles/%/dvc.yaml:  ## not tracked: DVC cannot read links of an earlier revision, and `dvc params diff` would fail
 	ln -sf ../../dvc.yaml $@

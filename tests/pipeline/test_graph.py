@@ -1,6 +1,7 @@
 """The whole graph, end to end, through DVC."""
 
 import json
+import shutil
 from typing import Any
 
 import polars as pl
@@ -114,6 +115,41 @@ def test_one_edited_key_reruns_one_variant_and_what_follows(reproduced: Project)
     finally:
         reproduced.edit(restored)
     assert running == {"train@cosearch-0"}
+
+
+def test_a_new_ablation_is_an_edit_of_the_parameters_alone(reproduced: Project) -> None:
+    original = (reproduced.folder / "params.yaml").read_text("utf-8")
+
+    def add(params: dict[str, Any]) -> None:
+        params["variants"]["no_gate"] = params["variants"]["cosearch"] | {
+            "set": {"reward.gamma": 0.0}
+        }
+        system = {"label": "w/o gate", "variant": "no_gate"}
+        params["systems"]["no_gate"] = params["systems"]["cosearch"] | system
+        row = {"seed": 0, "part": "core"}
+        params["trainings"]["no_gate-0"] = row | {
+            "variant": "no_gate",
+            "needs": "data/manifest.json",
+        }
+        params["evaluations"]["no_gate-0"] = row | {
+            "system": "no_gate",
+            "needs": "train/core/seed_0/no_gate",
+        }
+        params["tables"]["ablations"]["rows"].append({"system": "no_gate", "label": "w/o gate"})
+
+    reproduced.edit(add)
+    try:
+        done = reproduced.command("dvc", "repro", "tables@core_seed_0").stdout
+        ran = {line.split("'")[1] for line in done.splitlines() if line.startswith("Running")}
+        table = reproduced.folder / "artifacts/tiny/tables/core_seed_0/ablations_large.md"
+        assert "| w/o gate |" in table.read_text("utf-8")
+    finally:
+        (reproduced.folder / "params.yaml").write_text(original, "utf-8")
+        for row in ("train", "evaluate", "gate"):
+            shutil.rmtree(reproduced.folder / "artifacts/tiny" / row / "core/seed_0/no_gate")
+        reproduced.command("dvc", "repro", "report@core_seed_0")
+    new = {"train@no_gate-0", "gate@no_gate-0", "evaluate@no_gate-0", "tables@core_seed_0"}
+    assert ran == new
 
 
 def test_equal_commits_give_equal_bytes(reproduced: Project, tmp_path: Any) -> None:
