@@ -10,6 +10,8 @@ from rich.console import Console
 from cosearch import config
 from cosearch.artifacts import SCOPES, Paths
 
+SHOWN = ("main_large", "main_small", "ablations_large", "grid", "comparisons")
+"""Tables that the README shows, beside Table 1."""
 MARKS = ("<!-- results: begin -->", "<!-- results: end -->")
 
 
@@ -41,11 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def readme_block(profile: str, scope: str) -> str:
     """The README's results: the written tables as they are."""
     paths = Paths(profile)
-    files = [
-        paths.tables(scope) / "main_large.md",
-        paths.tables(scope) / "comparisons.md",
-        paths.oracle_gap(scope) / "oracle_large.md",
-    ]
+    files = [paths.tables(scope) / f"{name}.md" for name in SHOWN]
+    files.append(paths.oracle_gap(scope) / "oracle_large.md")
     return "\n".join(file.read_text("utf-8") for file in files)
 
 
