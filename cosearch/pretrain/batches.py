@@ -114,8 +114,8 @@ def pooled_batches(
         yield from batches
 
 
-def alternate(left: Iterator[BatchT], right: Iterator[BatchT]) -> Iterator[BatchT]:
-    """A batch of each stream in turn, ``left`` first."""
+def alternate(*streams: Iterator[BatchT]) -> Iterator[BatchT]:
+    """A batch of each stream in turn; a stream may stand there twice."""
     while True:
-        yield next(left)
-        yield next(right)
+        for stream in streams:
+            yield next(stream)

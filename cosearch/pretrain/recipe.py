@@ -45,8 +45,8 @@ class Recipe:
     agent: FitRecipe = field(default_factory=lambda: FitRecipe(1800, 32, 3.0e-3))
     ranker_small: FitRecipe = field(default_factory=lambda: FitRecipe(450, 32, 3.0e-3))
     agent_small: FitRecipe = field(default_factory=lambda: FitRecipe(1000, 32, 3.0e-3))
-    shared: FitRecipe = field(default_factory=lambda: FitRecipe(1400, 32, 3.0e-3))
-    """Half of the steps are the agent's, half the ranker's."""
+    shared: FitRecipe = field(default_factory=lambda: FitRecipe(2100, 32, 3.0e-3))
+    """Two thirds of the steps are the agent's, one third the ranker's."""
     simulator: FitRecipe = field(default_factory=lambda: FitRecipe(1200, 32, 3.0e-3))
     cross_encoder: FitRecipe = field(default_factory=lambda: FitRecipe(600, 16, 3.0e-3))
     """A batch holds that many lists, each as long as the curriculum's last size."""

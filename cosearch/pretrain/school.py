@@ -101,7 +101,9 @@ class School:
             recipe.shared.batch,
             random.Random(self._seed("shared_ranker", "rows")),
         )
-        batches = alternate(self._agent_batches("shared_agent", recipe.shared.batch), iter(ranks))
+        turns = self._agent_batches("shared_agent", recipe.shared.batch)
+        # The beginner ranks already, so two of three batches are the agent's.
+        batches = alternate(turns, turns, iter(ranks))
         return self._fit("shared", self.ranker.beginner, batches, recipe.shared)
 
     @cached_property

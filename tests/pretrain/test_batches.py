@@ -1,4 +1,4 @@
-"""Streams of batches: rows of like length together, two streams in turn."""
+"""Streams of batches: rows of like length together, streams in turn."""
 
 import random
 from itertools import count, islice
@@ -20,5 +20,6 @@ def test_a_pool_is_dealt_in_batches_of_like_length() -> None:
     assert found == [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]]
 
 
-def test_two_streams_take_turns() -> None:
-    assert list(islice(alternate(iter("ace"), iter("bdf")), 5)) == list("abcde")
+def test_streams_take_turns() -> None:
+    twice = iter("abde")
+    assert list(islice(alternate(twice, twice, iter("cf")), 6)) == list("abcdef")
