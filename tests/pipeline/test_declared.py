@@ -11,7 +11,8 @@ import yaml
 
 from tests.pipeline.project import ROOT, Project
 
-EXEMPT = {f"cosearch/{name}.py" for name in ("stage", "config", "schema", "rows", "presets", "progress")}
+CARRIERS = ("stage", "config", "schema", "rows", "presets", "progress")
+EXEMPT = {f"cosearch/{name}.py" for name in CARRIERS}
 """They only carry values that ``params`` tracks, and show progress (docs/decisions.md)."""
 STAGES = {
     name: block.get("do", block)
