@@ -124,7 +124,7 @@ def highlights(found: Evidence) -> Iterator[Highlight]:
         )
         if outcome.interval is not None:
             interval = outcome.interval
-            label = f"F1, {found.scope.label(one.left)} against {found.scope.label(one.right)}"
+            label = f"F1 of {found.scope.label(one.left)} less {found.scope.label(one.right)}"
             bounds = (interval.low, interval.high)
             yield Highlight(label, interval.estimate, interval.verdict, bounds)
 

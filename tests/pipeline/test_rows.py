@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cosearch import config
-from cosearch.artifacts import ROLLOUT_SCHEMA, Paths
+from cosearch.artifacts import ROLLOUT_SCHEMA, Paths, read_json
 from cosearch.evaluation.systems import evaluate_system
 from cosearch.progress import Progress
 from cosearch.rows import Evaluation, Training
@@ -82,3 +82,30 @@ def test_every_system_is_evaluated(folder: Path, name: str) -> None:
     evaluate_system(here, moved, target)
     numbers = json.loads((target / "metrics.json").read_text("utf-8"))
     assert numbers["averages"]["micro"]["questions"] == 28
+
+
+@pytest.mark.parametrize(
+    ("rate", "number", "words"),
+    [(100.0, 1, "is not finite"), (0.1, 2, "end_answered")],
+)
+def test_a_run_that_diverges_is_recorded_and_its_system_says_so(
+    folder: Path, rate: float, number: int, words: str
+) -> None:
+    here = stage("train", "cosearch-0")
+    wild = {"train.agent_lr": rate, "train.guards.patience": 1}
+    variant = here.settings.variant("cosearch").model_copy(update={"set": wild})
+    name = f"wild_{number}"
+    target = Path("rows") / "train" / "core" / "seed_0" / name
+    train_variant(here, variant, here.settings.training("cosearch-0"), target)
+    left = read_trained(target)
+    assert left.diverged is not None
+    assert left.diverged.round == number and words in left.diverged.reason
+    assert len(list((target / "rollouts").iterdir())) == number
+    assert (Path(left.models["agent"]) / "model.safetensors").is_file()
+    row = here.settings.evaluation("cosearch-0")
+    moved = row.model_copy(update={"needs": f"../../rows/train/core/seed_0/{name}"})
+    told = folder / "rows" / "evaluate" / name
+    evaluate_system(stage("evaluate", "cosearch-0"), moved, told)
+    status = read_json(told / "skipped.json")["status"]
+    assert status == f"diverged in round {number}: {left.diverged.reason}"
+    assert not (told / "predictions.parquet").exists()
