@@ -74,9 +74,13 @@ def refusals(found: GateMeasures, rules: schema.Gate) -> list[str]:
 
 def write_gate(stage: Stage, row: rows.Training, target: Path) -> None:
     """Check the ranker of a trained variant and write gate.json; a variant whose ranker is no
-    model has nothing to check."""
+    model has nothing to check.
+
+    Every ranker is measured by the profile's own rules: there is no agent here, so what a variant
+    may be paid for (its answer, a judge) cannot tell its rankings apart.
+    """
     variant = stage.settings.variant(row.variant)
-    parts, rules = Parts.of(stage.settings, variant.set), stage.settings.section(schema.Gate)
+    parts, rules = Parts.of(stage.settings, {}), stage.settings.section(schema.Gate)
     trained = read_trained(stage.paths.train(row.part, row.seed, row.variant))
     _, retriever = open_corpus(stage.settings, stage.paths)
     verdict: dict[str, Any] = {"measures": None, "refused": [], "trained": trained.rounds > 0}
@@ -94,11 +98,10 @@ def measure_ranker(
     lists: Sequence[RankingList], folder: str, kind: str, parts: Parts, seed: int
 ) -> GateMeasures:
     """All measures of the ranker of ``kind`` in ``folder``; without lists there is nothing to
-    measure. Groups are drawn at temperature 1 where training was greedy: without draws a group
-    has no spread to look for."""
+    measure."""
     if not lists:
         return GateMeasures(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    temperature = parts.method.rollout.ranker_temperature or 1.0
+    temperature = parts.method.rollout.ranker_temperature
     policy = open_policy(folder, parts.ranker, temperature, HEADS.get(kind, "causal"))
     rank = MODEL_RANKERS[kind]
     greedy = rank(parts.tools({"ranker": policy}, 0.0))
