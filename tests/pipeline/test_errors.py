@@ -53,7 +53,7 @@ def test_an_index_of_another_corpus_is_refused(broken: Project) -> None:
     sha256 = content.split('"sha256": "')[1][:64]
     manifest.write_text(content.replace(sha256, "0" * 64))
     try:
-        line = complaint(broken, "evaluate", "--system", "rag", "--seed", "0")
+        line = complaint(broken, "evaluate", "--row", "rag-0")
     finally:
         manifest.write_text(content)
     assert "index was built for corpus" in line and sha256 in line and "0" * 64 in line
@@ -68,7 +68,7 @@ def test_a_missing_model_is_named(broken: Project) -> None:
 
     broken.edit(elsewhere)
     try:
-        line = complaint(broken, "evaluate", "--system", "direct", "--seed", "0")
+        line = complaint(broken, "evaluate", "--row", "direct-0")
     finally:
         broken.edit(back)
     assert "models/nowhere" in line and "params.yaml" in line

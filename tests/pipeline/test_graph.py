@@ -80,9 +80,9 @@ def test_weights_move_only_where_a_role_learns(reproduced: Project) -> None:
 
 def test_every_table_is_written_in_three_formats(reproduced: Project) -> None:
     names = {path.rsplit("/", 1)[-1] for path in reproduced.bytes_of("tables/core_seed_0/*")}
-    assert {"main.md", "main.csv", "main.tex", "comparisons.md", "searches.csv"} <= names
+    assert {f"main_large.{kind}" for kind in ("md", "csv", "tex")} | {"comparisons.md"} <= names
     folder = reproduced.folder / "artifacts/tiny"
-    assert "not run" in (folder / "tables/core_seed_0/main.md").read_text()
+    assert "not run" in (folder / "tables/core_seed_0/main_large.md").read_text()
     assert reproduced.bytes_of("oracle_gap/core_seed_0/*")
     page = (folder / "report/core_seed_0/report.html").read_text("utf-8")
     assert "not comparable with the paper" in page
@@ -114,7 +114,8 @@ def test_one_edited_key_reruns_one_variant_and_what_follows(reproduced: Project)
         running = {line.split("'")[1] for line in plan.splitlines() if line.startswith("Running")}
     finally:
         reproduced.edit(restored)
-    assert running == {"train@cosearch-0"}
+    made_of_it = {f"{stage}@core_seed_0" for stage in ("oracle_gap", "tables", "report")}
+    assert running == {"train@cosearch-0", "gate@cosearch-0", *made_of_it}
 
 
 def test_a_new_ablation_is_an_edit_of_the_parameters_alone(reproduced: Project) -> None:
@@ -154,7 +155,7 @@ def test_a_new_ablation_is_an_edit_of_the_parameters_alone(reproduced: Project) 
 
 def test_equal_commits_give_equal_bytes(reproduced: Project, tmp_path: Any) -> None:
     twin = Project.make(tmp_path)
-    twin.command("dvc", "repro", "train@cosearch-0", "evaluate@rag-0")
+    twin.command("dvc", "repro", "train@cosearch-0", "fixed_ranker@0", "evaluate@rag-0")
     patterns = (
         "data/**/*", "index/*", "encoded/*", "fixed_ranker/**/*", "train/core/seed_0/cosearch/**/*",
         "evaluate/core/seed_0/rag/*",

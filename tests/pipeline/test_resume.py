@@ -10,7 +10,7 @@ import pytest
 from tests.pipeline.project import Project
 
 TRAINED = ("train/core/seed_0/cosearch/**/*",)
-COMMAND = ("train", "--variant", "cosearch", "--seed", "0")
+COMMAND = ("train", "--row", "cosearch-0")
 
 KILLER = """
 import os, runpy, signal, sys
@@ -25,7 +25,7 @@ def dying(self, *arguments, **more):
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 setattr(resume.RunStore, {method!r}, dying)
-sys.argv = ["train", "--profile", "tiny", "--variant", "cosearch", "--seed", "0"]
+sys.argv = ["train", "--profile", "tiny", "--row", "cosearch-0"]
 runpy.run_module("stages.train", run_name="__main__")
 """
 
