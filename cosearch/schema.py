@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from cosearch.plan_schema import Plan
 from cosearch.presets import Method, NonNegative, Positive, Section, Share
 from cosearch.rows import Comparison, Evaluation, Statistics, System, Tables, Training, Variant
 
@@ -260,3 +261,4 @@ class File(Section):
     profiles: dict[str, Profile]
     base_models: dict[str, Any]
     runtime: Runtime
+    plan: Plan
