@@ -55,8 +55,7 @@ class Tally:
             call_prompt_tokens=tokens.ranker_read / calls,
             call_turn_tokens=tokens.ranker_sampled / calls,
             live=tokens.agent_trained / (tokens.agent_sampled + tokens.agent_read),
-            live_calls=tokens.ranker_trained
-            / max(1.0, tokens.ranker_sampled + tokens.ranker_read),
+            live_calls=tokens.ranker_trained / max(1.0, tokens.ranker_sampled + tokens.ranker_read),
         )
 
 
