@@ -1,4 +1,4 @@
-"""Small commands beside the graph: ``python -m cosearch show | readme | check``."""
+"""Small commands beside the graph: ``python -m cosearch show | readme | check | doctor | plan``."""
 
 import argparse
 import sys
@@ -27,12 +27,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     readme.add_argument("--scope", required=True, choices=SCOPES)
     check = commands.add_parser("check", help="check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
+    doctor = commands.add_parser("doctor", help="say what this machine can run, and what it lacks")
+    doctor.add_argument("--profile", default="tiny")
+    plan = commands.add_parser("plan", help="tokens, memory, hours and cost of a profile")
+    plan.add_argument("--profile", required=True)
+    plan.add_argument("--gpu", help="a kind of plan.gpus")
+    plan.add_argument("--count", type=int, help="number of GPUs")
+    plan.add_argument("--rows", action="store_true", help="a line for every row")
+    plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
+    plan.add_argument("--seed", type=int, default=0)
+    plan.add_argument("--check", type=int, metavar="SEED", help="predicted and measured tokens")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "show":
             _show(chosen.profile, chosen.scope)
         elif chosen.command == "readme":
             write_readme(chosen.profile, chosen.scope)
+        elif chosen.command == "doctor":
+            _doctor(chosen.profile)
+        elif chosen.command == "plan":
+            _plan(chosen)
         else:
             config.load(chosen.profile)
             print("params.yaml: every key, value and reference is good")
@@ -58,6 +72,35 @@ def write_readme(profile: str, scope: str, path: Path = Path("README.md")) -> No
     path.write_text(f"{before}{block}{after}", "utf-8")
 
 
+def _doctor(profile: str) -> None:
+    from cosearch.doctor import examine, real_probes, show_findings
+
+    findings = examine(config.load(profile), Paths(profile), real_probes())
+    if not show_findings(findings, profile, _console()):
+        sys.exit(1)
+
+
+def _plan(chosen: argparse.Namespace) -> None:
+    from cosearch.plan import Outlook, calibrate, check
+    from cosearch.plan_tables import check_table, habits_lines, show_plan
+
+    settings, paths = config.load(chosen.profile), Paths(chosen.profile)
+    if chosen.calibrate:
+        print("\n".join(habits_lines(calibrate(settings, paths, chosen.seed))))
+    elif chosen.check is not None:
+        tolerance = settings.file.plan.tolerance
+        found = check(settings, paths, chosen.check)
+        _console().print(check_table(found, tolerance))
+        if any(one.relative > tolerance for row in found.values() for one in row):
+            raise ValueError(f"a prediction is off by more than {tolerance:.0%}")
+    else:
+        show_plan(Outlook.of(settings, chosen.gpu, chosen.count), _console(), rows=chosen.rows)
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
 def _show(profile: str, scope: str) -> None:
     from cosearch.evaluation.evidence import gather
     from cosearch.evaluation.publish import (
@@ -70,7 +113,7 @@ def _show(profile: str, scope: str) -> None:
 
     settings, paths = config.load(profile), Paths(profile)
     found = gather(settings, paths, scope)
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = _console()
     behaviour = [retriever_table(paths, found.scope), *behaviour_tables(found)]
     results = [*ablation_tables(found), *oracle_gap_tables(found), *result_tables(found)]
     for table in [*behaviour, *results]:
