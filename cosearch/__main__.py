@@ -1,4 +1,5 @@
-"""Small commands beside the graph: ``python -m cosearch show | readme | check | doctor | plan``."""
+"""Small commands beside the graph: ``python -m cosearch show | readme | check | doctor | plan |
+fetch``."""
 
 import argparse
 import sys
@@ -27,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     readme.add_argument("--scope", required=True, choices=SCOPES)
     check = commands.add_parser("check", help="check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
+    fetch = commands.add_parser("fetch", help="models and data of a profile, from pinned revisions")
+    fetch.add_argument("--profile", required=True)
     doctor = commands.add_parser("doctor", help="say what this machine can run, and what it lacks")
     doctor.add_argument("--profile", default="tiny")
     plan = commands.add_parser("plan", help="tokens, memory, hours and cost of a profile")
@@ -43,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _show(chosen.profile, chosen.scope)
         elif chosen.command == "readme":
             write_readme(chosen.profile, chosen.scope)
+        elif chosen.command == "fetch":
+            _fetch(chosen.profile)
         elif chosen.command == "doctor":
             _doctor(chosen.profile)
         elif chosen.command == "plan":
@@ -70,6 +75,17 @@ def write_readme(profile: str, scope: str, path: Path = Path("README.md")) -> No
         raise ValueError(f"{path}: no line {MARKS[0]!r} followed by {MARKS[1]!r}")
     block = f"{begin}\n\n{readme_block(profile, scope)}\n{end}"
     path.write_text(f"{before}{block}{after}", "utf-8")
+
+
+def _fetch(profile: str) -> None:
+    from cosearch import schema
+    from cosearch.data.fetch_hub import download, fetch
+
+    settings = config.load(profile)
+    if profile not in settings.file.hub:
+        raise ValueError(f"hub: no {profile!r}; there is nothing to fetch for this profile")
+    folder = Path(settings.section(schema.Data).folder or ".")
+    fetch(settings.file.hub[profile], Path(), folder, download, print)
 
 
 def _doctor(profile: str) -> None:

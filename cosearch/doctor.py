@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -202,9 +202,11 @@ def _amount(name: str, have: float, least: float, unit: str, fix: str) -> Findin
 
 def _fetch(settings: Settings) -> str:
     """How models and data of the profile are had."""
-    world = settings.section(schema.Data).source == "world"
-    fixes: Mapping[bool, str] = {True: "git checkout models, or make base-models"}
-    return fixes.get(world, f"make {settings.profile} DATA=folder")
+    if settings.section(schema.Data).source == "world":
+        return "git checkout models, or make base-models"
+    if settings.profile in settings.file.hub:
+        return f"make {settings.profile}-data"
+    return f"make {settings.profile} DATA=folder"
 
 
 @dataclass(frozen=True, slots=True)

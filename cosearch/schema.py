@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from cosearch.hub_schema import Hub
 from cosearch.plan_schema import Plan
 from cosearch.presets import Method, NonNegative, Positive, Section, Share
 from cosearch.rows import Comparison, Evaluation, Statistics, System, Tables, Training, Variant
@@ -262,3 +263,4 @@ class File(Section):
     base_models: dict[str, Any]
     runtime: Runtime
     plan: Plan
+    hub: dict[str, Hub]

@@ -1,0 +1,168 @@
+"""Models and data of a profile from the hub, pinned by revision and checked (Section 4.1).
+
+What was fetched is told in ``fetched.json`` beside it: repository, revision, sha256 and rows. A
+published file whose hash is not known beforehand is bound by the first fetch; another content under
+the same revision is refused ever after. Without a network every missing file is named with its
+place at once.
+"""
+
+import gzip
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from cosearch.artifacts import read_json, write_aside, write_json, write_text
+from cosearch.core.hashes import hash_file
+from cosearch.hub_schema import Hub, HubFile, HubModel
+
+RECORD = "fetched.json"
+
+Download = Callable[[str, str, str, str], Path]
+"""(model or dataset, repository, revision, file) -> a local copy. Raises OSError without one."""
+
+
+def download(kind: str, repo: str, revision: str, name: str) -> Path:
+    """From the hub, or its cache. Raises OSError when neither has the file."""
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(repo, name, repo_type=kind, revision=revision))
+
+
+def fetch(hub: Hub, root: Path, data: Path, get: Download, say: Callable[[str], None]) -> None:
+    """Put models below ``root`` and data below ``data``; what is there and recorded stays.
+
+    Raises ValueError for files that cannot be had (all of them, with their places), for another
+    content than recorded or expected, and for a wrong number of rows.
+    """
+    lacking: list[str] = []
+    for folder, model in hub.models.items():
+        say(f"{folder}: {model.repo}")
+        lacking += _fetch_model(model, root / folder, get)
+    for name, file in hub.files.items():
+        say(f"{data / name}: {file.repo} {file.path}")
+        lacking += _fetch_file(file, data / name, data / RECORD, name, get)
+    if lacking:
+        raise ValueError(
+            "cannot be fetched; allow the network (HF_HUB_OFFLINE=0) or place by hand: "
+            + "; ".join(lacking)
+        )
+
+
+def _fetch_model(model: HubModel, folder: Path, get: Download) -> list[str]:
+    """Copy a model's files; returns what is lacking."""
+    record = _records(folder / RECORD)
+    lacking = []
+    for name in model.files:
+        source = f"{model.repo}@{model.revision}/{name}"
+        target, known = folder / name, record.get(name, {})
+        if target.is_file() and known.get("source") == source:
+            _same(target, hash_file(target), known["sha256"])
+            continue
+        try:
+            found = get("model", model.repo, model.revision, name)
+        except OSError:
+            lacking.append(f"{source} at {target}")
+            continue
+        write_aside(target, lambda aside, found=found: shutil.copyfile(found, aside))  # type: ignore[misc]
+        record[name] = {"source": source, "sha256": hash_file(target)}
+        write_json(folder / RECORD, record)
+    if model.chat_template is not None:
+        write_text(folder / "chat_template.jinja", model.chat_template)
+    return lacking
+
+
+def _fetch_file(file: HubFile, target: Path, path: Path, name: str, get: Download) -> list[str]:
+    """Cut a data file out of its published one; returns what is lacking."""
+    record = _records(path)
+    wanted = file.model_dump(mode="json", exclude={"sha256"})
+    known = record.get(name, {})
+    if target.is_file() and known.get("wanted") == wanted:
+        _same(target, hash_file(target), known["sha256"])
+        return []
+    source = f"{file.repo}@{file.revision}/{file.path}"
+    try:
+        found = get("dataset", file.repo, file.revision, file.path)
+    except OSError:
+        return [f"{source}{_wanted(file)} at {target}"]
+    published = hash_file(found)
+    expected = file.sha256 or _published(record, source)
+    if expected is not None:
+        _same(found, published, expected)
+    rows = _cut(found, file, target)
+    record[name] = {
+        "wanted": wanted,
+        "source": source,
+        "published_sha256": published,
+        "sha256": hash_file(target),
+        "rows": rows,
+    }
+    write_json(path, record)
+    return []
+
+
+def _cut(found: Path, file: HubFile, target: Path) -> int:
+    """Write the wanted lines; returns their number. Raises ValueError for another number."""
+    rows = 0
+
+    def write(aside: Path) -> None:
+        nonlocal rows
+        with _lines(found, file.member) as lines, aside.open("wb") as out:
+            stop = None if file.rows is None else file.skip + file.rows
+            for line in islice(lines, file.skip, stop):
+                out.write(line)
+                rows += 1
+            more = next(lines, None) is not None
+        if (file.rows is not None and rows != file.rows) or (file.exact and more):
+            there = f"more than {rows}" if more else str(rows)
+            raise ValueError(f"{found}: {there} rows after line {file.skip}, {file.rows} expected")
+
+    write_aside(target, write)
+    return rows
+
+
+@contextmanager
+def _lines(path: Path, member: str | None) -> Iterator[Iterator[bytes]]:
+    """Lines of a file, compressed or not, or of a member of an archive, read as a stream."""
+    if member is None:
+        reader: Callable[[Path], IO[bytes]] = gzip.open if path.suffix == ".gz" else _open_plain  # type: ignore[assignment]
+        with reader(path) as opened:
+            yield iter(opened)
+        return
+    with tarfile.open(path, "r|*") as archive:
+        inside = (item for item in archive if item.name == member and item.isfile())
+        first = next(inside, None)
+        handle = archive.extractfile(first) if first else None
+        if handle is None:
+            raise ValueError(f"{path}: the archive holds no {member}")
+        yield iter(handle)
+
+
+def _wanted(file: HubFile) -> str:
+    """Which part of the published file is wanted, in words."""
+    member = f" (of it {file.member})" if file.member else ""
+    if file.exact or file.rows is None:
+        return member
+    return f"{member} (lines {file.skip + 1} to {file.skip + file.rows})"
+
+
+def _open_plain(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def _records(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _published(record: dict[str, Any], source: str) -> str | None:
+    """Hash of a published file as an earlier fetch found it, if one did."""
+    rows = (row for row in record.values() if row["source"] == source)
+    return next((row["published_sha256"] for row in rows), None)
+
+
+def _same(path: Path, found: str, expected: str) -> None:
+    if found != expected:
+        raise ValueError(f"{path}: sha256 {found}, {expected} expected; remove it and fetch again")
