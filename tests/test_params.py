@@ -2,7 +2,10 @@
 
 # ruff: noqa: E501 - a case is one line
 
+import re
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,16 +27,66 @@ def written(tmp_path: Path, change: Change) -> Path:
     return path
 
 
-@pytest.mark.parametrize("profile", ["tiny", "mini"])
+@pytest.mark.parametrize("profile", ["tiny", "mini", "paper"])
 def test_the_shipped_parameters_are_good(profile: str) -> None:
     settings = config.load(profile, ROOT / "params.yaml")
     assert settings.method().rollout.group_size == 8
     assert settings.section(schema.Train).questions > 0
 
 
+def test_profile_paper_holds_the_published_numbers() -> None:
+    settings = config.load("paper", ROOT / "params.yaml")
+    sets = settings.section(schema.Data).sets
+    train, rollout = settings.section(schema.Train), settings.method().rollout
+    assert {name: row.test for name, row in sets.items()} == {
+        "nq": 3610, "triviaqa": 11313, "popqa": 14267, "hotpotqa": 7405,
+        "2wikimultihopqa": 12576, "musique": 2417, "bamboogle": 125,
+    }  # fmt: skip
+    assert sum(row.train or 0 for row in sets.values()) == 51200 == train.rounds * train.questions
+    assert settings.section(schema.FixedRanker).lists == 92160
+    assert (rollout.top_n, rollout.top_k, rollout.group_size, rollout.max_searches) == (50, 5, 8, 6)
+    assert settings.section(schema.Evaluate).k_grid == (1, 3, 5, 10)
+
+
+def test_profile_paper_leaves_no_row_out() -> None:
+    """Every system is evaluated, every variant trained, and each finds its models."""
+    settings = config.load("paper", ROOT / "params.yaml")
+    file = settings.file
+    assert {row.system for row in file.evaluations.values()} == set(file.systems)
+    assert {row.variant for row in file.trainings.values()} == set(file.variants)
+    assert settings.section(schema.Evaluate).systems is None
+    models = settings.section(schema.Models).model_dump()
+    asked = {
+        name
+        for row in [*file.variants.values(), *file.systems.values()]
+        for name in row.models.values()
+    }
+    assert not [name for name in asked - {config.FIXED_RANKER} if not models[name]]
+
+
+def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
+    """Without a GPU, data or models; DVC needs --force where nothing was ever run."""
+    folder = tmp_path / "profiles" / "paper"
+    folder.mkdir(parents=True)
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\n    no_scm = true\n    check_update = false\n")
+    for name in ("cosearch", "dvc.yaml", "params.yaml", "profile.yaml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name in ("dvc.yaml", "params.yaml"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copyfile(ROOT / "profiles/paper/profile.yaml", folder / "profile.yaml")
+    command = [sys.executable, "-m", "dvc", "repro", "--dry", "--force", "profiles/paper/dvc.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    planned = set(re.findall(r"^> python -m stages\.evaluate .*--row (\S+)$", done.stdout, re.M))
+    assert planned == set(config.load("paper", ROOT / "params.yaml").file.evaluations)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (lambda p: p["plan"].update(gpu="h100"), ["plan", "gpu=h100", "h100-80"]),
+        (lambda p: p["plan"]["models"].update({"models/paper/large": "qwen"}), ["plan", "no architecture 'qwen'"]),
         (lambda p: p["presets"]["paper"]["reward"].update(gama=0.5), ["presets.paper.reward.gama"]),
         (lambda p: p["presets"]["paper"]["reward"].pop("gamma"), ["presets.paper.reward.gamma"]),
         (lambda p: p["presets"]["paper"]["rollout"].update(top_k=60), ["top_k=60", "top_n=50"]),

@@ -1,0 +1,192 @@
+"""What the doctor finds on machines that are described, not real."""
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from cosearch import config, doctor
+from cosearch.artifacts import Paths
+from cosearch.doctor import Card, Finding
+
+ROOT = Path(__file__).parents[1]
+CPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, "faiss-cpu")}
+GPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, *doctor.GPU_PACKAGES)}
+
+
+@dataclass
+class Described:
+    """A machine told in values."""
+
+    versions: dict[str, str] = field(default_factory=lambda: dict(CPU_PACKAGES))
+    gpus: tuple[Card, ...] = ()
+    gib: float = 64.0
+    gigabytes: float = 100.0
+    interpreter: tuple[int, int] = (3, 11)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def python(self) -> tuple[int, int]:
+        return self.interpreter
+
+    def version(self, package: str) -> str | None:
+        return self.versions.get(package)
+
+    def cards(self) -> tuple[Card, ...]:
+        return self.gpus
+
+    def cores(self) -> int:
+        return 8
+
+    def memory(self) -> float:
+        return self.gib
+
+    def disk(self) -> float:
+        return self.gigabytes
+
+    def variable(self, name: str) -> str | None:
+        return self.variables.get(name)
+
+
+def examined(profile: str, probes: doctor.Probes, root: Path = ROOT) -> list[Finding]:
+    settings = config.load(profile, ROOT / "params.yaml")
+    return doctor.examine(settings, Paths(profile), probes, root)
+
+
+def lacks(findings: list[Finding]) -> dict[str, str]:
+    return {one.name: one.fix for one in findings if one.fix}
+
+
+def shown(findings: list[Finding], *, terminal: bool) -> tuple[bool, str]:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=200)
+    verdict = doctor.show_findings(findings, "tiny", console)
+    return verdict, console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def filled(root: Path) -> None:
+    """Models and data of profile paper, as far as the doctor looks."""
+    settings = config.load("paper", ROOT / "params.yaml").file.profiles["paper"]
+    for folder in filter(None, settings.models.model_dump().values()):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder / "config.json").write_text("{}")
+        (root / folder / "model.safetensors").write_text("")
+    names = [f.path for row in settings.data.sets.values() for f in row.files.values()]
+    for name in [*names, settings.data.corpus]:
+        path = root / "data/paper" / str(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}\n")
+
+
+def test_the_shipped_profile_runs_on_a_small_machine() -> None:
+    assert lacks(examined("tiny", Described(gib=4.0, gigabytes=5.0))) == {}
+
+
+@pytest.mark.parametrize(
+    ("probes", "name", "fix"),
+    [
+        (Described(versions={**CPU_PACKAGES, "torch": ""}), "torch", "make setup"),
+        (Described(versions=dict.fromkeys(doctor.PACKAGES, "1.0")), "faiss", "make setup"),
+        (Described({**CPU_PACKAGES, "faiss-gpu": "1.0"}), "faiss-cpu beside faiss-gpu", "one"),
+        (Described(gib=3.9), "memory", "more memory"),
+        (Described(gigabytes=4.9), "free disk", "free space"),
+        (Described(interpreter=(3, 13)), "Python", "python3.11"),
+        (Described(interpreter=(3, 10)), "Python", "python3.11"),
+    ],
+)  # fmt: skip
+def test_one_lack_is_named_alone_with_its_fix(probes: Described, name: str, fix: str) -> None:
+    found = lacks(examined("tiny", probes))
+    assert list(found) == [name] and fix in found[name]
+
+
+def test_an_empty_machine_lacks_all_that_profile_paper_needs(tmp_path: Path) -> None:
+    found = lacks(examined("paper", Described(), tmp_path))
+    assert {"vllm", "faiss-gpu", "GPUs", "memory", "free disk"} <= set(found)
+    assert {"models/paper/large", "data: wiki-18.jsonl", "data: questions/nq/train.jsonl"} <= set(
+        found
+    )
+    assert "faiss" not in found
+    assert "EXTRAS=gpu" in found["vllm"] and "make paper-data" in found["models/paper/large"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "lacking", "words"),
+    [
+        ((Card("card", 79.6),) * 8, False, "fits"),
+        ((Card("card", 79.6),) * 4, True, "rollout needs"),
+        ((Card("card", 24.0),) * 8, True, "rollout needs"),
+        ((*[Card("card", 79.6)] * 7, Card("small", 24.0)), True, "rollout needs"),
+    ],
+)
+def test_gpus_are_held_against_the_plan(
+    tmp_path: Path, gpus: tuple[Card, ...], lacking: bool, words: str
+) -> None:
+    filled(tmp_path)
+    probes = Described(GPU_PACKAGES, gpus, gib=1024.0, gigabytes=9000.0)
+    findings = examined("paper", probes, tmp_path)
+    assert set(lacks(findings)) == ({"joint training"} if lacking else set())
+    assert words in next(one.found for one in findings if one.name == "joint training")
+
+
+def test_a_damaged_model_folder_is_a_lack(tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "models/paper/large/model.safetensors").unlink()
+    (tmp_path / "models/paper/small/config.json").unlink()
+    found = {one.name: one.found for one in examined("paper", Described(), tmp_path) if one.fix}
+    assert found["models/paper/large"] == "no *.safetensors"
+    assert found["models/paper/small"] == "no config.json"
+
+
+def test_data_are_looked_for_where_the_environment_says(tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "data/paper").rename(tmp_path / "elsewhere")
+    lost = lacks(examined("paper", Described(), tmp_path))
+    probes = Described(variables={"COSEARCH_DATA": str(tmp_path / "elsewhere")})
+    assert "data: wiki-18.jsonl" in lost
+    assert "data: wiki-18.jsonl" not in lacks(examined("paper", probes, tmp_path))
+
+
+def test_a_profile_without_needs_is_refused(tmp_path: Path) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+    del params["plan"]["least"]["tiny"]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    settings = config.load("tiny", tmp_path / "params.yaml")
+    with pytest.raises(ValueError, match=r"plan\.least: no 'tiny'"):
+        doctor.examine(settings, Paths("tiny"), Described())
+
+
+def test_every_profile_says_what_it_needs() -> None:
+    file = config.load("tiny", ROOT / "params.yaml").file
+    assert set(file.plan.least) == set(file.profiles)
+
+
+def test_findings_are_lines_in_a_pipe_and_a_table_in_a_terminal() -> None:
+    good, bad = Finding("torch", "1.0"), Finding("faiss", "not installed", "make setup")
+    assert shown([good], terminal=False) == (
+        True,
+        "ok   torch: 1.0\nprofile tiny: nothing is lacking\n",
+    )
+    verdict, text = shown([good, bad], terminal=False)
+    assert not verdict
+    assert text.splitlines()[1:] == [
+        "lack faiss: not installed; fix: make setup",
+        "profile tiny: 1 lacking",
+    ]
+    assert "┃" in shown([good, bad], terminal=True)[1]
+
+
+def test_what_nvidia_smi_says_is_read() -> None:
+    text = "NVIDIA H100 80GB HBM3, 81559\nNVIDIA H100, PCIe, 81920\n\n"
+    assert doctor.read_cards(text) == [
+        Card("NVIDIA H100 80GB HBM3", 81559 / 1024),
+        Card("NVIDIA H100, PCIe", 80.0),
+    ]
+
+
+def test_this_machine_answers() -> None:
+    probes = doctor.real_probes()
+    assert probes.python() >= (3, 11) and probes.cores() >= 1
+    assert probes.memory() > 0 and probes.disk() > 0
+    assert probes.version("polars") and probes.version("no-such-package") is None
+    assert isinstance(probes.cards(), list)

@@ -1,0 +1,315 @@
+"""The plan's arithmetic, what it says of profile paper, and whether its predictions hold."""
+
+import io
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from cosearch import config, plan, plan_cost, plan_load, plan_measure, plan_memory
+from cosearch.__main__ import main
+from cosearch.artifacts import ROLLOUT_SCHEMA, Paths, write_frame
+from cosearch.plan_schema import Architecture, Layout
+from cosearch.plan_tables import lines, show_plan
+
+ROOT = Path(__file__).parents[1]
+GIB = 2**30
+TOY = Architecture(
+    parameters=1000, layers=2, hidden=4, heads=2, kv_heads=1, head_size=2, feed_forward=8,
+    vocabulary=10, tied=False,
+)  # fmt: skip
+
+
+def outlook(gpu: str | None = None, count: int | None = None) -> plan.Outlook:
+    return plan.Outlook.of(config.load("paper", ROOT / "params.yaml"), gpu, count)
+
+
+def qwen_parameters(shape: Architecture) -> int:
+    """Of a Qwen2: embeddings, biased q, k, v, an output, a gated MLP, two norms a layer and one."""
+    hidden, inner = shape.hidden, shape.heads * shape.head_size
+    shared = shape.kv_heads * shape.head_size
+    layer = hidden * inner * 2 + inner + 2 * (hidden * shared + shared)
+    layer += 3 * hidden * shape.feed_forward + 2 * hidden
+    embeddings = shape.vocabulary * hidden * (1 if shape.tied else 2)
+    return embeddings + shape.layers * layer + hidden
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-7b", "qwen2.5-3b", "tiny-policy", "tiny-policy-small"])
+def test_parameters_follow_from_the_shape(name: str) -> None:
+    shape = outlook().settings.file.plan.architectures[name]
+    assert qwen_parameters(shape) == shape.parameters
+
+
+def test_flops_of_a_toy_by_hand() -> None:
+    assert plan_cost.matrix_weights(TOY) == 1000 - 40
+    assert plan_cost.matrix_weights(TOY.model_copy(update={"tied": True})) == 1000
+    # 2 per weight; 4 x 2 layers x 4 wide x 6 attended of 12
+    assert plan_cost.forward_flops(TOY, 12, causal=True) == 2 * 960 + 4 * 2 * 4 * 6
+    assert plan_cost.forward_flops(TOY, 12, causal=False) == 2 * 960 + 4 * 2 * 4 * 12
+
+
+def test_cache_of_the_large_agent() -> None:
+    shape = outlook().settings.file.plan.architectures["qwen2.5-7b"]
+    assert plan_cost.cache_bytes(shape, 2) == 57344
+
+
+def test_the_flat_index_has_the_size_of_the_published_one() -> None:
+    sizes = plan_memory.index_bytes(21015324, 768, pq_bytes=96, hnsw_links=32)
+    assert sizes["flat"] == 42949672960 + 21609402413 - 45  # two parts, less the header
+    assert sizes["fp16"] * 2 == sizes["sq8"] * 4 == sizes["flat"]
+    assert sizes["pq"] == 21015324 * 96 and sizes["hnsw"] > sizes["ivf_flat"] > sizes["flat"]
+
+
+def layout(**values: object) -> Layout:
+    return outlook().settings.file.plan.layout.model_copy(update=values)
+
+
+@pytest.mark.parametrize(
+    ("stage", "bytes_per_parameter"),
+    [(0, 16), (1, 2 + 2 + 12 / 8), (2, 2 + 14 / 8), (3, 16 / 8)],
+)
+def test_zero_splits_states_as_its_paper_says(stage: int, bytes_per_parameter: float) -> None:
+    parts = plan_memory.state_parts(TOY, layout(zero_stage=stage), 8)
+    assert sum(parts.values()) * GIB == pytest.approx(1000 * bytes_per_parameter)
+    away = plan_memory.state_parts(TOY, layout(zero_stage=stage, offload="optimizer"), 8)
+    assert away["optimiser"] == 0.0 and away["weights"] == parts["weights"]
+
+
+@given(st.integers(1, 64), st.integers(1, 64), st.sampled_from([0, 1, 2, 3]))
+def test_more_gpus_never_need_more_memory_each(first: int, second: int, stage: int) -> None:
+    few, many = sorted((first, second))
+    if few == many == 1:
+        return
+    roles = outlook().roles()
+    for role in roles:
+        needs = [
+            plan_memory.update_need(
+                role, roles, layout(zero_stage=stage), outlook().machine(count)
+            ).peak
+            for count in (max(2, few), max(2, many))
+        ]
+        assert needs[1] <= needs[0]
+
+
+def test_four_of_80_are_refused_and_eight_fit() -> None:
+    four, eight = (outlook().verdict(outlook().machine(count)) for count in (4, 8))
+    assert eight.fits and not four.fits
+    assert [need.phase for need in four.phases] == [
+        "encode", "rollout", "update agent", "update ranker", "evaluate",
+    ]  # fmt: skip
+    (reason,) = four.reasons
+    assert reason.startswith("rollout needs ") and "agent's states" in reason
+    best = four.others[0]
+    phases = plan_memory.needs(outlook().roles(), best, outlook().machine(4), 0.0)
+    assert best.offload == "idle" and all(need.fits for need in phases)
+
+
+def test_awake_samplers_take_memory_from_updates() -> None:
+    roles, machine = outlook().roles(), outlook().machine(8)
+    asleep, awake = (
+        plan_memory.update_need(roles[0], roles, layout(sleep=sleep), machine).peak
+        for sleep in (True, False)
+    )
+    assert awake - asleep == pytest.approx(2 * 7615616512 * 2 / GIB)
+
+
+def test_an_index_on_the_gpus_and_offloaded_states_are_counted() -> None:
+    roles = outlook().roles()
+    with_index = plan_memory.sampling_need(
+        "rollout", roles, layout(), outlook().machine(8), training=True, index=60.0
+    )
+    assert with_index.parts["index"] == 60.0 / 8
+    host = plan_memory.host_parts(roles, layout(offload="idle"), 60.0)
+    assert host["agent's states"] == pytest.approx(7615616512 * 14 / GIB)
+    assert plan_memory.host_parts(roles, layout(index_on="gpu"), 60.0) == {}
+    assert "agent's optimiser" in plan_memory.host_parts(roles, layout(offload="optimizer"), 60.0)
+
+
+def test_every_row_is_priced_once() -> None:
+    found, file = outlook().priced(), outlook().settings.file
+    rows: dict[str, int] = {}
+    for one in found:
+        rows[one.stage.stage] = rows.get(one.stage.stage, 0) + one.stage.rows
+    assert rows == {
+        "encode": 1,
+        "fixed_ranker": len(file.seeds),
+        "train": len(file.trainings),
+        "evaluate": len(file.evaluations),
+    }
+    assert all(one.cost.flops > 0 and one.cost.hours > 0 for one in found)
+
+
+def test_joint_training_by_hand() -> None:
+    """Tokens of variant cosearch: 100 rounds of 512 x 8, and 11 looks at 512 development rows."""
+    work = outlook().work
+    stage = work.training("cosearch", "core", 3)
+    agent, ranker = stage.loads
+    rolled, dev = 100 * 512 * 8, 11 * 512
+    assert agent.read + agent.sampled == pytest.approx(
+        (rolled + dev) * (270 + 2.67 * 90 + 1.67 * 780)
+    )
+    assert ranker.sampled == pytest.approx((rolled + dev) * 1.67 * 220)
+    assert ranker.trained == pytest.approx(0.35 * rolled * 1.67 * (7900 + 220))
+    assert stage.queries == pytest.approx((rolled + dev) * 1.67)
+
+
+def test_frozen_rankers_and_one_turn_methods_cost_what_they_do() -> None:
+    work = outlook().work
+    frozen = work.training("fixed_ranker", "core", 1)
+    assert [bool(load.trained) for load in frozen.loads] == [True, False]
+    direct, rag = (work.evaluation(name, "core", 1) for name in ("direct", "rag"))
+    assert direct.queries == 0 and rag.queries == 51713
+    assert direct.loads[0].read == pytest.approx(51713 * 270)
+    few, many = (work.evaluation(f"cosearch_grid_{n}", "more", 1) for n in (0, 3))
+    assert few.loads[0].read < many.loads[0].read
+    assert few.loads[1].read == many.loads[1].read
+    roles = {load.role for load in work.evaluation("search_o1", "more", 1).loads}
+    assert roles == {"agent", "notes"}
+    assert "simulator" in {load.role for load in work.training("zerosearch", "more", 1).loads}
+    scorer = work.training("cross_encoder", "more", 1).loads[1]
+    assert (scorer.architecture, scorer.sampled) == ("bge-reranker-v2-m3", 0)
+    assert scorer.trained > 0
+
+
+def test_twice_the_gpus_take_about_half_the_hours() -> None:
+    eight, sixteen = (
+        sum(x.cost.seconds["update"] for x in outlook(count=n).priced()) for n in (8, 16)
+    )
+    assert eight == pytest.approx(2 * sixteen)
+
+
+def test_the_whole_plan_is_printed() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    show_plan(outlook(), console, rows=True)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "4 x h100-80 (80 GiB each): refused: rollout needs" in text
+    assert "8 x h100-80 (80 GiB each): fits" in text
+    assert all(name in text for name in ("cosearch_small", "oracle_grid_3", "ivf_pq", "rollouts"))
+
+
+def test_layouts_that_would_fit_and_assumptions_are_told() -> None:
+    said = list(lines(outlook()))
+    assert any("would fit with plan.layout: zero_stage 3 offload idle" in line for line in said)
+    assert any(line.startswith("habits assumed, not measured: ") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--profile", "mini"], "plan.calibration: no 'mini'"),
+        (["--profile", "paper", "--gpu", "abacus"], "plan.gpus: no 'abacus'"),
+        (["--profile", "paper", "--count", "0"], "count: 0 GPUs"),
+        (["--profile", "paper", "--check", "9"], "seed 9 trained none of"),
+        (["--profile", "paper", "--calibrate"], "no rollouts of seed 0"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_says_why(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SystemExit, match=r"^error: ") as caught:
+        main(["plan", *words])
+    assert message in str(caught.value)
+
+
+def test_a_data_set_without_a_number_of_rows_is_refused() -> None:
+    work = plan_load.Workload(config.load("mini", ROOT / "params.yaml"), outlook().work.calibration)
+    with pytest.raises(ValueError, match=r"data\.sets\.nq\.test: a plan needs"):
+        work.questions("test")
+
+
+def test_planning_imports_no_torch() -> None:
+    code = "import sys, cosearch.plan_tables, cosearch.doctor; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def rolled_out(folder: Path, seed: int, *, rounds: int, mean_searches: float) -> None:
+    """Rollout files of a policy whose lengths are drawn; a call row for every search."""
+    draw = random.Random(seed)
+    for number in range(rounds):
+        rows = []
+        for sample in range(40):
+            searches = sum(draw.random() < mean_searches / 4 for _ in range(4))
+            rows.append(trajectory(draw, number, sample, searches))
+            rows += [call(draw, number, sample) for _ in range(searches)]
+        frame = pl.DataFrame(rows, schema=ROLLOUT_SCHEMA)
+        write_frame(folder / "rollouts" / f"round_{number + 1:03d}.parquet", frame, ROLLOUT_SCHEMA)
+
+
+def row(kind: str, number: int, sample: int, mask: list[int], live: bool) -> dict[str, Any]:
+    filled = {
+        "kind": kind,
+        "round": number,
+        "sample": sample,
+        "ids": [1] * len(mask),
+        "loss_mask": mask,
+        "trainer_logprobs": [0.0] * len(mask) if live else None,
+    }
+    return {name: filled.get(name) for name in ROLLOUT_SCHEMA}
+
+
+def trajectory(draw: random.Random, number: int, sample: int, searches: int) -> dict[str, Any]:
+    mask, spans = [0] * 12, [{"kind": "prompt", "turn": 0, "start": 0, "end": 12}]
+    for turn in range(searches + 1):
+        for kind, flag, low in (("observation", 0, 30), ("reason", 1, 8)):
+            if flag or turn:
+                start = len(mask)
+                mask += [flag] * draw.randint(low, low + 8)
+                spans.append({"kind": kind, "turn": turn, "start": start, "end": len(mask)})
+    return row("trajectory", number, sample, mask, draw.random() < 0.6) | {"spans": spans}
+
+
+def call(draw: random.Random, number: int, sample: int) -> dict[str, Any]:
+    mask = [0] * draw.randint(90, 110) + [1] * draw.randint(10, 16)
+    return row("call", number, sample, mask, draw.random() < 0.4)
+
+
+def test_constants_of_one_seed_predict_the_tokens_of_another(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        rolled_out(tmp_path / str(seed), seed, rounds=30, mean_searches=1.6)
+    first, second = (plan_measure.tally(tmp_path / str(seed)) for seed in (0, 1))
+    habits = first.habits("cosearch")
+    assert habits.turns == pytest.approx(habits.searches + 1)
+    own = plan_measure.compare(plan_measure.predict(habits, 1200), first.tokens)
+    other = plan_measure.compare(plan_measure.predict(habits, 1200), second.tokens)
+    assert max(one.relative for one in own) < 1e-9
+    assert max(one.relative for one in other) <= 0.1
+    assert sum(one.measured for one in other) > 0
+
+
+def test_a_policy_of_other_habits_is_beyond_the_tolerance(tmp_path: Path) -> None:
+    rolled_out(tmp_path / "a", 0, rounds=5, mean_searches=1.6)
+    rolled_out(tmp_path / "b", 0, rounds=5, mean_searches=2.4)
+    habits = plan_measure.tally(tmp_path / "a").habits("cosearch")
+    found = plan_measure.compare(
+        plan_measure.predict(habits, 200), plan_measure.tally(tmp_path / "b").tokens
+    )
+    assert max(one.relative for one in found) > 0.1
+
+
+def test_no_rollouts_and_an_agent_without_searches(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no rollout files"):
+        plan_measure.tally(tmp_path)
+    rolled_out(tmp_path, 0, rounds=1, mean_searches=0.0)
+    habits = plan_measure.tally(tmp_path).habits("retrieval_only")
+    assert (habits.searches, habits.call_prompt_tokens, habits.observation_tokens) == (0, 0, 0)
+
+
+def test_calibrate_and_check_find_the_trainings_of_a_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").symlink_to(ROOT / "params.yaml")
+    rolled_out(Paths("tiny").train("core", 0, "cosearch"), 0, rounds=2, mean_searches=1.6)
+    main(["plan", "--profile", "tiny", "--calibrate"])
+    assert capsys.readouterr().out.startswith("cosearch: {measured: cosearch, searches: 1.")
+    with pytest.raises(SystemExit, match="off by more than 10%"):
+        main(["plan", "--profile", "tiny", "--check", "0"])
+    assert "beyond" in capsys.readouterr().out
