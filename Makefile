@@ -10,6 +10,7 @@ DATA   ?=
 BIN    := $(VENV)/bin
 comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
+CONSTRAINTS := constraints-$(if $(findstring gpu,$(EXTRAS)),gpu,cpu).txt
 ALL    := $(if $(filter 1,$(SEEDS)),all_seed_0,all_seeds)
 SCOPE  := $(if $(filter 1,$(SEEDS)),core_seed_0,core_seeds)
 
@@ -27,15 +28,15 @@ export TRANSFORMERS_VERBOSITY ?= error
 export DS_ACCELERATOR ?= $(if $(findstring gpu,$(EXTRAS)),cuda,cpu)
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro repro-all mini report base-models test test-extended check clean
+.PHONY: setup repro repro-all mini paper-data report base-models gpu-lock doctor test test-extended check clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints-cpu.txt
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
-	$(BIN)/uv pip install -q --python $(BIN)/python $(if $(findstring gpu,$(EXTRAS)),,-c constraints-cpu.txt) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
+	$(BIN)/uv pip install -q --python $(BIN)/python -c $(CONSTRAINTS) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
 	touch $@
 
 repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
@@ -57,12 +58,25 @@ mini: setup profiles/mini/dvc.yaml  ## real questions and passages, small real m
 	COSEARCH_DATA="$(abspath $(DATA))" dvc repro profiles/mini/dvc.yaml:report@core_seed_0
 	python -m cosearch show --profile mini --scope core_seed_0
 
+paper-data: setup  ## fetch models and data of profile paper: 35 GB, from pinned revisions
+	HF_HUB_OFFLINE=0 python -m cosearch fetch --profile paper
+
 report: setup  ## print the tables of the last run again
 	python -m cosearch show --profile tiny --scope $(SCOPE)
 
 base-models: setup  ## train the shipped tiny models again, from scratch
 	python -m stages.base_models --profile tiny
 	dvc commit -f base_models
+
+gpu-lock:  ## show that vllm, torch, transformers, deepspeed and faiss-gpu resolve together; nothing is installed
+	test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check uv; }
+	env -u UV_FIND_LINKS $(BIN)/uv pip compile -q --extra gpu --python-version 3.11 --python-platform x86_64-manylinux_2_34 \
+		--no-annotate --no-header --no-emit-index-url --no-emit-find-links $(UV_ARGS) -o constraints-gpu.txt pyproject.toml
+	sed -i '1i # The exact versions of the GPU environment on Linux, as `make gpu-lock` resolves them; torch is the CUDA build.' constraints-gpu.txt
+	grep -E '^(vllm|torch|transformers|deepspeed|faiss-gpu)==' constraints-gpu.txt
+
+doctor: setup  ## what this machine can run of PROFILE, and the fix for each lack
+	python -m cosearch doctor --profile $(or $(PROFILE),tiny)
 
 check: setup  ## style, types and parameters, in seconds
 	ruff check .
