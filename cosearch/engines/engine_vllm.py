@@ -1,0 +1,296 @@
+"""vLLM under a sampler: its environment, its placement, and one engine or several replicas.
+
+Prompts are token ids and answers are token ids: vLLM loads no tokenizer. Environment variables
+that vLLM reads are set here before it is imported, and only where the user has not set them:
+
+* everywhere: no usage statistics, errors only in the log, worker processes that are spawned;
+* without a GPU: the engine runs in this process (a child imports vLLM again, which takes longer
+  than a tiny round), a cache of 1 GiB, threads that are not bound to cores (binding puts all of a
+  process on one core), and no ``torch.compile``.
+"""
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cosearch.core.protocols import Generate
+from cosearch.core.types import Sampling
+from cosearch.engines.generator_vllm import Engine, Written
+
+ENVIRONMENT: Mapping[str, str] = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+}
+CPU_ENVIRONMENT: Mapping[str, str] = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "TORCH_COMPILE_DISABLE": "1",
+}
+PADDING_BIAS = -100.0
+"""What vLLM lets a request add to a logit at most; e^-100 is 0 beside any float32 probability."""
+MAX_PADDING = 1024
+"""Rows that vLLM's GPU runner can bias in one request; Qwen2.5 has 271 to 399."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRules:
+    """Where an engine runs and how much it takes. Only last bits of a sample depend on it.
+
+    ``replicas`` engines stand side by side (data parallel), each over ``tensor_parallel`` GPUs.
+    ``devices`` are the numbers of the GPUs to take (a split placement), or none for all visible
+    ones. ``shared_gpus``: the trainer uses the same ones, so the engine can sleep. ``memory_share``
+    is the part of each GPU's memory to take, ``max_model_tokens`` the longest prompt with its
+    completion (None: what the model allows), ``max_sequences`` how many are decoded at once.
+    ``eager``: no CUDA graphs, which start slowly and decode faster. ``backend`` runs the workers:
+    ``mp`` on one host, ``ray`` over several, None for vLLM's choice.
+    """
+
+    replicas: int
+    tensor_parallel: int
+    devices: tuple[int, ...]
+    shared_gpus: bool
+    memory_share: float
+    max_model_tokens: int | None
+    max_sequences: int
+    eager: bool
+    backend: str | None
+
+
+def open_engine(
+    folder: str | Path, rules: EngineRules, *, dtype: str, vocabulary: int, eos_ids: frozenset[int]
+) -> Engine:
+    """The engine of a model folder, ready to answer.
+
+    Raises ValueError where the placement asks for GPUs that are not there.
+    """
+    gpus = torch.cuda.is_available()
+    if rules.devices and not gpus:
+        raise ValueError(f"devices {list(rules.devices)} are GPUs, and this machine shows none")
+    needed = rules.replicas * rules.tensor_parallel
+    if rules.devices and len(rules.devices) != needed:
+        raise ValueError(
+            f"{rules.replicas} replicas x {rules.tensor_parallel} GPUs need {needed} devices, not"
+            f" {list(rules.devices)}"
+        )
+    for name, value in (ENVIRONMENT if gpus else ENVIRONMENT | CPU_ENVIRONMENT).items():
+        os.environ.setdefault(name, value)
+    if not gpus and os.environ["TORCH_COMPILE_DISABLE"] == "1":
+        # The variable is read when dynamo is imported, which transformers may have done.
+        torch._dynamo.config.disable = True
+    arguments = _arguments(folder, rules, dtype, gpus)
+    kind = Replicas if rules.replicas > 1 else OneEngine
+    with _visible(rules.devices):
+        return kind(arguments, _Translator(vocabulary, eos_ids))
+
+
+def _arguments(folder: str | Path, rules: EngineRules, dtype: str, gpus: bool) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "skip_tokenizer_init": True,
+        "trust_remote_code": False,
+        "use_tqdm_on_load": False,
+        "generation_config": "vllm",  # sampling follows the request, never the folder
+        "dtype": dtype,
+        "seed": 0,
+        "logprobs_mode": "processed_logprobs",
+        "enable_prefix_caching": True,
+        "tensor_parallel_size": rules.tensor_parallel,
+        "distributed_executor_backend": rules.backend,
+        "gpu_memory_utilization": rules.memory_share,
+        "max_model_len": rules.max_model_tokens,
+        "max_num_seqs": rules.max_sequences,
+        "enforce_eager": rules.eager or not gpus,
+        "enable_sleep_mode": rules.shared_gpus and gpus,
+    }
+    if rules.replicas > 1:
+        arguments["data_parallel_size"] = rules.replicas
+    if not gpus:
+        # A seeded request whose prompt is cut into chunks ends the CPU engine: its random
+        # generator knows no offset.
+        arguments["enable_chunked_prefill"] = False
+    return arguments
+
+
+@contextmanager
+def _visible(devices: Sequence[int]) -> Iterator[None]:
+    """Show only ``devices`` to processes that start inside."""
+    name = "CUDA_VISIBLE_DEVICES"
+    before = os.environ.get(name)
+    if devices:
+        os.environ[name] = ",".join(map(str, devices))
+    try:
+        yield
+    finally:
+        if devices:
+            os.environ.pop(name)
+        if devices and before is not None:
+            os.environ[name] = before
+
+
+class _Translator:
+    """Our requests in vLLM's terms, and its answers in ours."""
+
+    def __init__(self, vocabulary: int, eos_ids: frozenset[int]) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        self._make = SamplingParams
+        self._whole = RequestOutputKind.FINAL_ONLY
+        self._vocabulary = vocabulary
+        self._stops = sorted(eos_ids)
+        self._bias: dict[int, float] | None = None
+
+    def pad(self, rows: int) -> None:
+        """Learn how many rows the output layer has. Raises ValueError for too much padding."""
+        if rows - self._vocabulary > MAX_PADDING:
+            raise ValueError(
+                f"the output layer has {rows} rows for {self._vocabulary} tokens; vLLM can exclude"
+                f" {MAX_PADDING} of them"
+            )
+        self._bias = {row: PADDING_BIAS for row in range(self._vocabulary, rows)} or None
+
+    def prompt(self, request: Generate) -> dict[str, Any]:
+        """The prompt as token ids."""
+        return {"prompt_token_ids": list(request.prompt_ids)}
+
+    def parameters(self, request: Generate, stops: bool) -> Any:
+        """Sampling parameters; the stop tokens are ours alone, whatever the folder says."""
+        sampling: Sampling = request.sampling
+        return self._make(
+            temperature=sampling.temperature,
+            max_tokens=sampling.max_tokens,
+            seed=request.seed,
+            ignore_eos=True,
+            stop_token_ids=self._stops if stops else None,
+            logprobs=0,
+            logit_bias=self._bias,
+            detokenize=False,
+            output_kind=self._whole,
+        )
+
+    def written(self, output: Any) -> Written:
+        """Ids and log-probabilities of a finished answer. Raises RuntimeError if it is not."""
+        (found,) = output.outputs
+        if found.finish_reason not in ("stop", "length"):
+            raise RuntimeError(f"vLLM ended a request with {found.finish_reason!r}")
+        ids = tuple(found.token_ids)
+        return ids, tuple(
+            float(step[token].logprob) for token, step in zip(ids, found.logprobs, strict=True)
+        )
+
+
+class OneEngine:
+    """A single engine behind vLLM's offline interface."""
+
+    def __init__(self, arguments: Mapping[str, Any], translator: _Translator) -> None:
+        from vllm import LLM
+
+        self._llm: Any = LLM(**arguments)
+        self._translator = translator
+        self.max_tokens: int = self._llm.model_config.max_model_len
+        translator.pad(self._llm.model_config.get_vocab_size())
+
+    def write(self, requests: Sequence[Generate], *, stops: bool) -> list[Written]:
+        """Completions, in order."""
+        outputs = self._llm.generate(
+            [self._translator.prompt(request) for request in requests],
+            [self._translator.parameters(request, stops) for request in requests],
+            use_tqdm=False,
+        )
+        return [self._translator.written(output) for output in outputs]
+
+    def reload(self, folder: Path) -> None:
+        """Take over the weights of ``folder`` in place and forget every cached prefix."""
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+        _forgotten(self._llm.reset_prefix_cache())
+
+    def sleep(self) -> None:
+        """Leave the GPU; the weights wait in host memory."""
+        self._llm.sleep(level=1)
+
+    def wake(self) -> None:
+        """Come back to the GPU."""
+        self._llm.wake_up()
+
+    def close(self) -> None:
+        """End the engine and its processes."""
+        self._llm.llm_engine.engine_core.shutdown()
+
+
+class Replicas:
+    """Several engines that share the requests, behind vLLM's asynchronous interface.
+
+    Each replica batches continuously; a call returns when its last request has ended.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], translator: _Translator) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._translator = translator
+        self._engine: Any = self._run(self._open(dict(arguments)))
+        self.max_tokens: int = self._engine.model_config.max_model_len
+        translator.pad(self._engine.model_config.get_vocab_size())
+        self._asked = 0
+
+    def write(self, requests: Sequence[Generate], *, stops: bool) -> list[Written]:
+        """Completions, in order."""
+        return self._run(self._write(requests, stops))
+
+    def reload(self, folder: Path) -> None:
+        """Take over the weights of ``folder`` in every replica and forget every cached prefix."""
+        kwargs = {"weights_path": str(folder)}
+        self._run(self._engine.collective_rpc("reload_weights", kwargs=kwargs))
+        _forgotten(self._run(self._engine.reset_prefix_cache()))
+
+    def sleep(self) -> None:
+        """Leave the GPUs; the weights wait in host memory."""
+        self._run(self._engine.sleep(level=1))
+
+    def wake(self) -> None:
+        """Come back to the GPUs."""
+        self._run(self._engine.wake_up())
+
+    def close(self) -> None:
+        """End the replicas and the loop that spoke to them."""
+        self._engine.shutdown()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run_until_complete(work)
+
+    @staticmethod
+    async def _open(arguments: dict[str, Any]) -> Any:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+
+    async def _write(self, requests: Sequence[Generate], stops: bool) -> list[Written]:
+        first = self._asked
+        self._asked += len(requests)
+        return list(
+            await asyncio.gather(
+                *(self._one(request, stops, first + n) for n, request in enumerate(requests))
+            )
+        )
+
+    async def _one(self, request: Generate, stops: bool, number: int) -> Written:
+        stream = self._engine.generate(
+            self._translator.prompt(request),
+            self._translator.parameters(request, stops),
+            request_id=str(number),
+        )
+        outputs = [output async for output in stream]
+        return self._translator.written(outputs[-1])
+
+
+def _forgotten(done: bool) -> None:
+    if not done:
+        raise RuntimeError("vLLM kept prefixes that were cached under the weights before")
