@@ -12,22 +12,25 @@ PADDED_VOCABULARY = 48
 EOS = 1
 
 
-def save_causal_lm(folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> Path:
+def save_causal_lm(
+    folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: object
+) -> Path:
     """A random two-layer Qwen2 whose output layer has more rows than there are tokens."""
     torch.manual_seed(seed)
-    config = Qwen2Config(
-        vocab_size=PADDED_VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=128,
-        tie_word_embeddings=False,
-        initializer_range=0.4,
-        pad_token_id=0,
-        eos_token_id=EOS,
-    )
+    settings = {
+        "vocab_size": PADDED_VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 128,
+        "tie_word_embeddings": False,
+        "initializer_range": 0.4,
+        "pad_token_id": 0,
+        "eos_token_id": EOS,
+    }
+    config = Qwen2Config(**settings | changes)  # type: ignore[arg-type]
     Qwen2ForCausalLM(config).to(dtype).save_pretrained(folder)
     return folder
 

@@ -260,6 +260,7 @@ class Replicas:
     def close(self) -> None:
         """End the replicas and the loop that spoke to them."""
         self._engine.shutdown()
+        del self._engine  # else it shuts down again when the interpreter is half gone
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:

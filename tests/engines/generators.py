@@ -1,0 +1,90 @@
+"""Every sampler that writes, micro-sized, as the generator contract takes it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from cosearch.core.protocols import Generate
+from cosearch.core.types import Sampling
+from cosearch.engines.generator_hf import HfGenerator
+from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator
+from cosearch.engines.scripted import END, ScriptedPolicy
+from tests.micro import EOS, VOCABULARY, save_causal_lm
+
+PROBE = ProbeRules(prompts=2, tokens=8, tolerance=1e-4)
+PROMPTS = ((5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4))
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A sampler that writes: how to open it, where it stops, and the folder of its weights."""
+
+    name: str
+    open: Callable[[], Any]
+    eos: int
+    folder: Callable[[], Path] | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@cache
+def micro_folder(seed: int = 0) -> Path:
+    """A model that vLLM's CPU attention takes: heads of 32."""
+    folder = Path(mkdtemp(prefix="cosearch-micro-"))
+    return save_causal_lm(folder, seed=seed, hidden_size=64, max_position_embeddings=512)
+
+
+def open_hf(folder: Path | None = None, eos_ids: frozenset[int] = frozenset({EOS})) -> HfGenerator:
+    return HfGenerator(
+        folder or micro_folder(),
+        vocabulary=VOCABULARY,
+        eos_ids=eos_ids,
+        batch_tokens=4096,
+        dtype="float32",
+    )
+
+
+def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> Any:
+    from cosearch.engines.engine_vllm import EngineRules
+
+    return EngineRules(replicas, 1, tuple(devices), False, 0.5, None, 64, True, None)
+
+
+@cache
+def open_vllm(folder: Path | None = None) -> VllmGenerator:
+    """One engine for all tests of a process: it takes seconds to start."""
+    from cosearch.engines.engine_vllm import open_engine
+
+    folder, eos_ids = folder or micro_folder(), frozenset({EOS})
+    engine = open_engine(
+        folder, engine_rules(), dtype="float32", vocabulary=VOCABULARY, eos_ids=eos_ids
+    )
+    reference = Reference(folder, dtype="float32", vocabulary=VOCABULARY)
+    return VllmGenerator(engine, reference, eos_ids=eos_ids, rules=PROBE, shared_gpus=True)
+
+
+def open_scripted() -> ScriptedPolicy:
+    """Says letters that depend on the prompt, and on the seed where it samples."""
+
+    def say(prompt: str, request: Generate) -> str:
+        draw = request.seed if request.sampling.temperature > 0 else 0
+        count = (sum(request.prompt_ids) + draw) % 20
+        return "x" * count + "<|end|>"
+
+    return ScriptedPolicy(say)
+
+
+HF = Writer("hf", open_hf, EOS, micro_folder)
+VLLM = Writer("vllm", open_vllm, EOS, micro_folder)
+SCRIPTED = Writer("scripted", open_scripted, END)
+
+
+def requests(
+    temperature: float, *, max_tokens: int = 12, prompts: Sequence[Sequence[int]] = PROMPTS
+) -> list[Generate]:
+    sampling = Sampling(temperature, 1.0, 0, max_tokens)
+    return [Generate("agent", tuple(ids), sampling, 100 + n) for n, ids in enumerate(prompts)]
