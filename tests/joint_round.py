@@ -38,6 +38,9 @@ VLLM: dict[str, Any] = {
 """Both samplers and the trainers on one device, float32: rounding stays far below the tolerance."""
 
 
+ROLES = ("agent", "ranker")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a round left: its rollouts and measures, and the samplers as they are after it."""
@@ -87,9 +90,8 @@ def play_round(sampler: Mapping[str, Any], trainer: Mapping[str, Any]) -> Outcom
     _, retriever = open_corpus(settings, paths)
     folder = Path("round")
     shutil.rmtree(folder, ignore_errors=True)
-    policies = {
-        role: _policy(role, folders[role], parts, sampler, trainer, folder) for role in variant.train
-    }
+    opened = [_policy(role, folders[role], parts, sampler, trainer, folder) for role in ROLES]
+    policies = dict(zip(ROLES, opened, strict=True))
     simulator = settings.section(schema.Simulator)
     setup = Setup(parts, simulator, variant, row.seed, folders, policies)
     with RunStore(folder / "run", {}) as store:

@@ -76,9 +76,7 @@ def _build_vllm(folder: str | Path, codec: Any, *, dtype: str, rules: Mapping[st
     path, vocabulary = _model_folder(folder), len(codec.tokenizer)
     placement = EngineRules(**{name: rules[name] for name in rules if name != "probe"})
     return VllmGenerator(
-        open_engine(
-            path, placement, dtype=dtype, vocabulary=vocabulary, eos_ids=codec.eos_ids
-        ),
+        open_engine(path, placement, dtype=dtype, vocabulary=vocabulary, eos_ids=codec.eos_ids),
         Reference(path, dtype=dtype, vocabulary=vocabulary),
         eos_ids=codec.eos_ids,
         rules=ProbeRules(**rules["probe"]),

@@ -23,12 +23,12 @@ from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines.generator_vllm import Engine, Written
 
-ENVIRONMENT: Mapping[str, str] = {
+ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
-CPU_ENVIRONMENT: Mapping[str, str] = {
+CPU_ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -80,11 +80,10 @@ def open_engine(
             f"{rules.replicas} replicas x {rules.tensor_parallel} GPUs need {needed} devices, not"
             f" {list(rules.devices)}"
         )
-    for name, value in (ENVIRONMENT if gpus else ENVIRONMENT | CPU_ENVIRONMENT).items():
+    for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    if not gpus and os.environ["TORCH_COMPILE_DISABLE"] == "1":
-        # The variable is read when dynamo is imported, which transformers may have done.
-        torch._dynamo.config.disable = True
+    if not gpus:
+        _prepare_cpu()
     arguments = _arguments(folder, rules, dtype, gpus)
     kind = Replicas if rules.replicas > 1 else OneEngine
     with _visible(rules.devices):
@@ -117,6 +116,19 @@ def _arguments(folder: str | Path, rules: EngineRules, dtype: str, gpus: bool) -
         # generator knows no offset.
         arguments["enable_chunked_prefill"] = False
     return arguments
+
+
+def _prepare_cpu() -> None:
+    for name, value in CPU_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if os.environ["TORCH_COMPILE_DISABLE"] == "1":
+        # The variable is read when dynamo is imported, which transformers may have done.
+        torch._dynamo.config.disable = True
+    from llvmlite.binding import ffi
+
+    # vLLM looks through the __dict__ of every object of every module for kernels to replace. This
+    # one answers any name with a function of its library, and vLLM would take it for a dict.
+    ffi.lib._fntab.setdefault("__dict__", {})
 
 
 @contextmanager
@@ -241,7 +253,8 @@ class Replicas:
 
     def write(self, requests: Sequence[Generate], *, stops: bool) -> list[Written]:
         """Completions, in order."""
-        return self._run(self._write(requests, stops))
+        found: list[Written] = self._run(self._write(requests, stops))
+        return found
 
     def reload(self, folder: Path) -> None:
         """Take over the weights of ``folder`` in every replica and forget every cached prefix."""

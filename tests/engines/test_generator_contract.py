@@ -20,13 +20,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:vllm.*")
 WITH_VLLM = pytest.param(VLLM, marks=pytest.mark.vllm, id="vllm")
 
 
-@pytest.fixture(params=[pytest.param(SCRIPTED, id="scripted"), pytest.param(HF, id="hf"), WITH_VLLM])
+@pytest.fixture(
+    params=[pytest.param(SCRIPTED, id="scripted"), pytest.param(HF, id="hf"), WITH_VLLM]
+)
 def writer(request: pytest.FixtureRequest) -> Writer:
     found: Writer = request.param
     return found
 
 
-@pytest.fixture(params=[pytest.param(HF, id="hf"), WITH_VLLM])
+@pytest.fixture(params=[HF, WITH_VLLM], ids=str)
 def model(request: pytest.FixtureRequest) -> Iterator[tuple[Any, TorchTrainer]]:
     """A sampler with weights and a trainer over the same; the weights are put back afterwards."""
     writer: Writer = request.param
