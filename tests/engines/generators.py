@@ -9,8 +9,10 @@ from typing import Any
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
+from cosearch.engines.engine_vllm import open_engine
 from cosearch.engines.generator_hf import HfGenerator
 from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator
+from cosearch.engines.placement_vllm import EngineRules
 from cosearch.engines.scripted import END, ScriptedPolicy
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 
@@ -48,17 +50,13 @@ def open_hf(folder: Path | None = None, eos_ids: frozenset[int] = frozenset({EOS
     )
 
 
-def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> Any:
-    from cosearch.engines.engine_vllm import EngineRules
-
+def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> EngineRules:
     return EngineRules(replicas, 1, tuple(devices), False, 0.5, None, 64, True, None)
 
 
 @cache
 def open_vllm(folder: Path | None = None) -> VllmGenerator:
     """One engine for all tests of a process: it takes seconds to start."""
-    from cosearch.engines.engine_vllm import open_engine
-
     folder, eos_ids = folder or micro_folder(), frozenset({EOS})
     engine = open_engine(
         folder, engine_rules(), dtype="float32", vocabulary=VOCABULARY, eos_ids=eos_ids

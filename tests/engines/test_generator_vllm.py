@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines import build
+from cosearch.engines.engine_vllm import open_engine
 from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator, Written
 from tests.engines.generators import (
     PROBE,
@@ -165,8 +166,6 @@ def test_vllm_takes_over_a_tied_output_layer_only_by_name(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there are GPUs")
 def test_gpus_that_are_not_there_are_named() -> None:
-    from cosearch.engines.engine_vllm import open_engine
-
     with pytest.raises(ValueError, match=r"devices \[0\] are GPUs, and this machine shows none"):
         open_engine(
             micro_folder(),

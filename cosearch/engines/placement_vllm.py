@@ -1,0 +1,103 @@
+"""Where vLLM runs and under which environment.
+
+Environment variables that vLLM reads are set here before it is imported, and only where the user
+has not set them:
+
+* everywhere: no usage statistics, errors only in the log, worker processes that are spawned;
+* without a GPU: the engine runs in this process (a child imports vLLM again, which takes longer
+  than a tiny round), a cache of 1 GiB, threads that are not bound to cores (binding puts all of a
+  process on one core), and no ``torch.compile``.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+ENVIRONMENT = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+}
+CPU_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "TORCH_COMPILE_DISABLE": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRules:
+    """Where an engine runs and how much it takes. Only last bits of a sample depend on it.
+
+    ``replicas`` engines stand side by side (data parallel), each over ``tensor_parallel`` GPUs.
+    ``devices`` are the numbers of the GPUs to take (a split placement), or none for all visible
+    ones. ``shared_gpus``: the trainer uses the same ones, so the engine can sleep. ``memory_share``
+    is the part of each GPU's memory to take, ``max_model_tokens`` the longest prompt with its
+    completion (None: what the model allows), ``max_sequences`` how many are decoded at once.
+    ``eager``: no CUDA graphs, which start slowly and decode faster. ``backend`` runs the workers:
+    ``mp`` on one host, ``ray`` over several, None for vLLM's choice.
+    """
+
+    replicas: int
+    tensor_parallel: int
+    devices: tuple[int, ...]
+    shared_gpus: bool
+    memory_share: float
+    max_model_tokens: int | None
+    max_sequences: int
+    eager: bool
+    backend: str | None
+
+
+def prepare(rules: EngineRules) -> bool:
+    """Set the environment that vLLM reads, and say whether there are GPUs.
+
+    Raises ValueError where the placement asks for GPUs that are not there.
+    """
+    gpus = torch.cuda.is_available()
+    if rules.devices and not gpus:
+        raise ValueError(f"devices {list(rules.devices)} are GPUs, and this machine shows none")
+    needed = rules.replicas * rules.tensor_parallel
+    if rules.devices and len(rules.devices) != needed:
+        raise ValueError(
+            f"{rules.replicas} replicas x {rules.tensor_parallel} GPUs need {needed} devices, not"
+            f" {list(rules.devices)}"
+        )
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if not gpus:
+        _prepare_cpu()
+    return gpus
+
+
+def _prepare_cpu() -> None:
+    for name, value in CPU_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if os.environ["TORCH_COMPILE_DISABLE"] == "1":
+        # The variable is read when dynamo is imported, which transformers may have done.
+        torch._dynamo.config.disable = True
+    from llvmlite.binding import ffi
+
+    # vLLM looks through the __dict__ of every object of every module for kernels to replace. This
+    # one answers any name with a function of its library, and vLLM would take it for a dict.
+    ffi.lib._fntab.setdefault("__dict__", {})
+
+
+@contextmanager
+def visible(devices: Sequence[int]) -> Iterator[None]:
+    """Show only ``devices`` to processes that start inside."""
+    name = "CUDA_VISIBLE_DEVICES"
+    before = os.environ.get(name)
+    if devices:
+        os.environ[name] = ",".join(map(str, devices))
+    try:
+        yield
+    finally:
+        if devices:
+            os.environ.pop(name)
+        if devices and before is not None:
+            os.environ[name] = before
