@@ -4,7 +4,7 @@ Prompts are token ids and answers are token ids: vLLM loads no tokenizer.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,11 @@ class Replicas:
         """End the replicas and the loop that spoke to them."""
         self._engine.shutdown()
         del self._engine  # else it shuts down again when the interpreter is half gone
+        # The engine's tasks were told to end, and the loop must run for them to hear it.
+        ending = asyncio.all_tasks(self._loop)
+        for task in ending:
+            task.cancel()
+        self._run(_ended(ending))
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -217,6 +222,10 @@ class Replicas:
         )
         outputs = [output async for output in stream]
         return self._translator.written(outputs[-1])
+
+
+async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _forgotten(done: bool) -> None:
