@@ -9,7 +9,11 @@ from cosearch.stage import Stage, run_stage
 def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/index."""
     manifest = build.build_index(
-        stage.paths.encoded, stage.paths.index, stage.settings.section(Index)
+        stage.paths.encoded,
+        stage.paths.index,
+        stage.settings.section(Index),
+        threads=stage.settings.file.runtime.threads,
+        progress=lambda done, total: stage.progress.show("index", done, total, "vectors"),
     )
     _, retriever = open_corpus(stage.settings, stage.paths)
     stage.progress.say(

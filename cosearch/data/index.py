@@ -17,4 +17,4 @@ def open_corpus(settings: Settings, paths: Paths) -> tuple[Corpus, Any]:
     corpus = Corpus(paths.corpus)
     dense = build.encoder_factory(models.encoder, encoder, threads)()
     index = settings.section(schema.Index)
-    return corpus, build.build_retriever(paths.index, corpus, dense, index)
+    return corpus, build.build_retriever(paths.index, corpus, dense, index, threads=threads)

@@ -197,24 +197,49 @@ def encoder_factory(folder: str | Path, settings: Encoder, threads: int) -> Call
     )
 
 
-def build_index(vectors: Path, folder: Path, settings: Index) -> dict[str, Any]:
-    """Build the index over encoded shards and return its manifest."""
-    from cosearch.engines.retriever_faiss import build_index as build
+def build_index(
+    vectors: Path, folder: Path, settings: Index, *, threads: int, progress: Progress
+) -> dict[str, Any]:
+    """Build the index over encoded shards, if there is room for it, and return its manifest."""
+    from cosearch.engines.index_faiss import build_index as build
+    from cosearch.engines.index_need import Room
 
-    return build(vectors, folder, kind=settings.kind)
+    return build(
+        vectors,
+        folder,
+        _recipe(settings),
+        room=Room.here(folder),
+        recall={},
+        threads=threads,
+        progress=progress,
+    )
 
 
-def build_retriever(folder: Path, corpus: Any, encoder: Any, settings: Index) -> Any:
+def build_retriever(
+    folder: Path, corpus: Any, encoder: Any, settings: Index, *, threads: int
+) -> Any:
     """The retriever engine over a checked index."""
+    from cosearch.engines.index_need import Room
     from cosearch.engines.retriever_faiss import FaissRetriever
 
     return FaissRetriever(
         folder,
         corpus,
         encoder,
+        _recipe(settings),
         self_check=settings.self_check,
         self_check_floor=settings.self_check_floor,
+        room=Room.here(folder),
+        recall={},
+        gpus=None,
+        threads=threads,
     )
+
+
+def _recipe(settings: Index) -> Any:
+    from cosearch.engines.index_kinds import Recipe
+
+    return Recipe(kind=settings.kind, shards=1)
 
 
 def _checked(head: str) -> str:

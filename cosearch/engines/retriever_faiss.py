@@ -1,27 +1,21 @@
-"""The fixed dense retriever: an exact inner-product index over encoded shards (Section 4.1).
+"""The fixed dense retriever: inner-product search over an index of all passages (Section 4.1).
 
-An index folder holds ``index.faiss`` and ``manifest.json``, which binds it to its corpus and
-encoder. Opening it checks every binding and that passages find themselves: an index of another
-corpus answers every query, only worse.
+Opening an index checks every binding of its manifest and that passages find themselves: an index
+of another corpus answers every query, only worse.
 """
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import faiss
 import numpy as np
 
 from cosearch.core.hashes import hash_file
 from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Candidate, Passage
-
-_INDEX, _MANIFEST = "index.faiss", "manifest.json"
-
-KINDS: Mapping[str, tuple[str, int]] = {"flat": ("Flat", 4), "fp16": ("SQfp16", 2)}
-"""Kind of index -> (FAISS factory string, bytes per dimension). All are exact searches."""
+from cosearch.engines.index_faiss import Gpus, open_index, read_manifest, set_up_faiss
+from cosearch.engines.index_kinds import Recipe
+from cosearch.engines.index_need import Room, check_room, index_need
 
 
 class PassageStore(Protocol):
@@ -49,47 +43,16 @@ class TextEncoder(Protocol):
         """``[n, dimension]`` float32."""
 
 
-def build_index(vectors: str | Path, folder: str | Path, *, kind: str) -> dict[str, Any]:
-    """Build an index from a finished folder of shards, one shard in memory at a time.
-
-    Returns the manifest. Raises ValueError for unfinished or damaged shards, an unknown kind, or an
-    index larger than the free memory (naming the smaller kinds).
-    """
-    if kind not in KINDS:
-        raise ValueError(f"index.kind: {kind!r} is none of {', '.join(KINDS)}")
-    vectors, folder = Path(vectors), Path(folder)
-    source = _read_manifest(vectors, "no finished vectors")
-    _check_memory(source["rows"], source["dimension"], kind)
-    _set_up_faiss(threads=1)
-    index = faiss.index_factory(source["dimension"], KINDS[kind][0], faiss.METRIC_INNER_PRODUCT)
-    for shard in source["shards"]:
-        index.add(_load_shard(vectors / shard["file"], shard["rows"], source["dimension"]))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _MANIFEST).unlink(missing_ok=True)
-    aside = folder / f"{_INDEX}.part"
-    faiss.write_index(index, str(aside))
-    os.replace(aside, folder / _INDEX)
-    manifest = {
-        "kind": kind,
-        "corpus": source["corpus"],
-        "encoder": source["encoder"],
-        "rows": index.ntotal,
-        "dimension": index.d,
-        "bytes": (folder / _INDEX).stat().st_size,
-        "sha256": hash_file(folder / _INDEX),
-    }
-    (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", "utf-8")
-    return manifest
-
-
 class FaissRetriever:
     """The engine behind ``Retrieve``: encodes and searches all new queries of a batch at once.
 
-    Results are cached per query for the life of the object. Order: score, then position; fewer
-    than ``n`` candidates come back only when the corpus is smaller. ``self_check`` passages spread
-    over the corpus are encoded anew and must rank first for themselves at a rate of at least
-    ``self_check_floor``. ``threads`` are those of the search. Raises ValueError when index, corpus
-    and encoder do not belong together.
+    Results are cached per query for the life of the object. Order: score, then position. Fewer
+    than ``n`` candidates come back when the corpus is smaller, or when the lists that an ivf kind
+    visits hold fewer. ``self_check`` passages spread over the corpus are encoded anew and must rank
+    first for themselves at a rate of at least ``self_check_floor``. ``room`` is held against the
+    index's size, ``recall`` told beside the kinds that would fit. ``gpus``: None searches on the
+    CPU with ``threads`` threads. Raises ValueError when index, recipe, corpus and encoder do not
+    belong together.
     """
 
     def __init__(
@@ -97,17 +60,24 @@ class FaissRetriever:
         folder: str | Path,
         corpus: PassageStore,
         encoder: TextEncoder,
+        recipe: Recipe,
         *,
         self_check: int,
         self_check_floor: float,
-        threads: int = 1,
+        room: Room,
+        recall: Mapping[str, float],
+        gpus: Gpus | None,
+        threads: int,
     ) -> None:
         folder = Path(folder)
-        self.manifest = _read_manifest(folder, "no finished index")
-        _check_bindings(folder, self.manifest, corpus, encoder)
-        _set_up_faiss(threads)
-        # Mapped, so that several processes share one copy of the vectors.
-        self._index: Any = faiss.read_index(str(folder / _INDEX), faiss.IO_FLAG_MMAP_IFC)
+        self.manifest = read_manifest(folder, "no finished index")
+        _check_bindings(folder, self.manifest, corpus, encoder, recipe)
+        if gpus is None:
+            shape = {name: self.manifest[name] for name in ("rows", "dimension", "shard_rows")}
+            check_room(index_need(recipe, **shape), room, phase="serve", recall=recall, **shape)
+        _check_files(folder, self.manifest)
+        set_up_faiss(threads)
+        self._index = open_index(folder, self.manifest, gpus)
         self._corpus, self._encoder = corpus, encoder
         self._found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.self_check_rate = self._check_self_retrieval(folder, self_check, self_check_floor)
@@ -146,6 +116,7 @@ class FaissRetriever:
         return [
             Candidate(self._corpus.passage(int(position)), float(score))
             for score, position in zip(scores, positions, strict=True)
+            if position >= 0  # FAISS fills up with -1 where it visited too few
         ]
 
     def _check_self_retrieval(self, folder: Path, sample: int, floor: float) -> float:
@@ -165,63 +136,38 @@ class FaissRetriever:
 
 
 def _check_bindings(
-    folder: Path, manifest: Mapping[str, Any], corpus: PassageStore, encoder: TextEncoder
+    folder: Path,
+    manifest: Mapping[str, Any],
+    corpus: PassageStore,
+    encoder: TextEncoder,
+    recipe: Recipe,
 ) -> None:
     pairs = {
+        "kind": (manifest["kind"], recipe.kind),
+        "shards": (len(manifest["files"]), recipe.shards),
+        **_pairs("parameter", manifest["parameters"], recipe.used()),
         "corpus": (manifest["corpus"], corpus.sha256),
         "rows": (manifest["rows"], len(corpus)),
-        "file size": (manifest["bytes"], (folder / _INDEX).stat().st_size),
-        **{
-            f"encoder {key}": (manifest["encoder"].get(key), encoder.fingerprint.get(key))
-            for key in sorted(manifest["encoder"].keys() | encoder.fingerprint.keys())
-        },
+        **_pairs("encoder", manifest["encoder"], encoder.fingerprint),
     }
     for name, (bound, given) in pairs.items():
         if bound != given:
             raise ValueError(f"{folder}: index was built for {name} {bound!r}, found {given!r}")
-    if (actual := hash_file(folder / _INDEX)) != manifest["sha256"]:
-        raise ValueError(f"{folder / _INDEX}: sha256 {actual}, manifest says {manifest['sha256']}")
 
 
-def _check_memory(rows: int, dimension: int, kind: str) -> None:
-    need = {name: rows * dimension * size for name, (_, size) in KINDS.items()}
-    free = _free_memory()
-    if free is not None and need[kind] > free:
-        smaller = [f"{n} {need[n] / 1e9:.1f} GB" for n in KINDS if need[n] < need[kind]]
-        raise ValueError(
-            f"index.kind {kind}: needs {need[kind] / 1e9:.1f} GB, free are {free / 1e9:.1f} GB; "
-            f"smaller kinds: {', '.join(smaller) or 'none'}"
-        )
+def _pairs(
+    name: str, bound: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    keys = sorted(bound.keys() | given.keys())
+    return {f"{name} {key}": (bound.get(key), given.get(key)) for key in keys}
 
 
-def _free_memory() -> int | None:
-    """Bytes that can be had without swapping, or None where the system does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:")), None)
-
-
-def _set_up_faiss(threads: int) -> None:
-    # Since 1.15 FAISS prefers its own loop to BLAS for batches this small: six times slower.
-    faiss.cvar.distance_compute_blas_threshold = 1
-    faiss.omp_set_num_threads(threads)
-
-
-def _load_shard(path: Path, rows: int, dimension: int) -> np.ndarray:
-    try:
-        vectors = np.load(path)
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: damaged or missing shard ({error})") from error
-    if vectors.shape != (rows, dimension):
-        raise ValueError(f"{path}: shape {vectors.shape}, manifest says {(rows, dimension)}")
-    return np.asarray(vectors, np.float32)
-
-
-def _read_manifest(folder: Path, complaint: str) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads((folder / _MANIFEST).read_text("utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"{folder}: {complaint} ({error})") from error
-    return manifest
+def _check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
+    for file in manifest["files"]:
+        path = folder / file["file"]
+        if not path.is_file():
+            raise ValueError(f"{path}: no such file, the manifest names it")
+        if (size := path.stat().st_size) != file["bytes"]:
+            raise ValueError(f"{path}: {size} bytes, manifest says {file['bytes']}")
+        if (actual := hash_file(path)) != file["sha256"]:
+            raise ValueError(f"{path}: sha256 {actual}, manifest says {file['sha256']}")

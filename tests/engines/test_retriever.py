@@ -9,6 +9,7 @@ from typing import Any
 import faiss
 import numpy as np
 import pytest
+import torch
 
 from cosearch.core.hashes import hash_folder
 from cosearch.core.protocols import Retrieve
@@ -16,7 +17,10 @@ from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus, write_corpus
 from cosearch.data.encode import encode_corpus
 from cosearch.engines.encoder import Encoder
-from cosearch.engines.retriever_faiss import FaissRetriever, build_index
+from cosearch.engines.index_faiss import build_index
+from cosearch.engines.index_kinds import Recipe
+from cosearch.engines.index_need import Room
+from cosearch.engines.retriever_faiss import FaissRetriever
 from tests.engines.micro_encoder import write_micro_encoder
 
 WORDS = [f"w{n}" for n in range(60)]
@@ -29,6 +33,8 @@ SETTINGS: dict[str, Any] = {
     "batch_size": 4,
     "dtype": "float32",
 }
+FLAT = Recipe("flat", shards=1)
+ROOM = Room(memory=None, disk=None)
 
 
 def draw_passages(number: int) -> list[Passage]:
@@ -53,8 +59,20 @@ def built(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("built")
     write_corpus(draw_passages(50), root / "corpus", source="drawn")
     encode(root, model)
-    build_index(root / "vectors", root / "index", kind="flat")
+    build(root)
     return root
+
+
+def build(root: Path) -> dict[str, Any]:
+    return build_index(
+        root / "vectors",
+        root / "index",
+        FLAT,
+        room=ROOM,
+        recall={},
+        threads=1,
+        progress=lambda done, total: None,
+    )
 
 
 def encode(root: Path, model: Path) -> None:
@@ -68,9 +86,21 @@ def encode(root: Path, model: Path) -> None:
     )
 
 
-def open_retriever(root: Path, encoder: Encoder, **changes: Any) -> FaissRetriever:
-    settings = {"self_check": 10, "self_check_floor": 1.0} | changes
-    return FaissRetriever(root / "index", Corpus(root / "corpus"), encoder, **settings)
+def open_retriever(
+    root: Path, encoder: Any, *, self_check: int = 10, self_check_floor: float = 1.0
+) -> FaissRetriever:
+    return FaissRetriever(
+        root / "index",
+        Corpus(root / "corpus"),
+        encoder,
+        FLAT,
+        self_check=self_check,
+        self_check_floor=self_check_floor,
+        room=ROOM,
+        recall={},
+        gpus=None,
+        threads=1,
+    )
 
 
 def test_vectors_are_unit_rows_in_the_order_of_the_texts(encoder: Encoder) -> None:
@@ -110,13 +140,23 @@ def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: Encoder
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"dtype": "int8"}, "dtype 'int8'"), ({"pooling": "max"}, "pooling 'max'")],
+    [
+        ({"dtype": "int8"}, "dtype 'int8'"),
+        ({"pooling": "max"}, "pooling 'max'"),
+        ({"device": "tpu"}, "device 'tpu'"),
+    ],
 )
 def test_unknown_settings_are_refused(model: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Encoder(model, **(SETTINGS | changes))
     with pytest.raises(ValueError, match=r"no model folder \(config.json is missing\)"):
         Encoder(model / "nowhere", **SETTINGS)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU")
+def test_a_gpu_that_is_not_there_is_refused(model: Path) -> None:
+    with pytest.raises(ValueError, match="torch sees no GPU here"):
+        Encoder(model, **SETTINGS, device="cuda")
 
 
 def test_the_model_hash_sees_contents_and_skips_hidden_files(tmp_path: Path) -> None:
@@ -152,9 +192,7 @@ def test_an_engine_answers_in_order_and_never_asks_twice(built: Path, encoder: E
             asked.append(list(queries))
             return encoder.encode_queries(queries)
 
-    retriever = FaissRetriever(
-        built / "index", Corpus(built / "corpus"), Counting(), self_check=0, self_check_floor=1.0
-    )
+    retriever = open_retriever(built, Counting(), self_check=0)
     requests = [Retrieve("w5", 3), Retrieve("w8", 7), Retrieve("w5", 2)]
     first, second, third = retriever(requests)
     assert [len(first), len(second), len(third)] == [3, 7, 2]
@@ -179,23 +217,11 @@ def test_equal_scores_come_in_the_order_of_the_corpus(model: Path, tmp_path: Pat
     alike = [Passage(f"p{n}", word, f"u{n}") for n, word in enumerate(words)]
     write_corpus(alike, tmp_path / "corpus", source="alike")
     encode(tmp_path, model)
-    build_index(tmp_path / "vectors", tmp_path / "index", kind="flat")
+    build(tmp_path)
     encoder = Encoder(model, **SETTINGS)
     (found,) = open_retriever(tmp_path, encoder, self_check=0)([Retrieve("w7", 6)])
     tied = [int(c.passage.id[1:]) for c in found if c.passage.title == "w7"]
     assert tied == [0, 3, 5]
-
-
-def test_fp16_index_agrees_with_flat(built: Path, encoder: Encoder, tmp_path: Path) -> None:
-    manifest = build_index(built / "vectors", tmp_path / "index", kind="fp16")
-    assert manifest["bytes"] < json.loads((built / "index" / "manifest.json").read_text())["bytes"]
-    (tmp_path / "corpus").symlink_to(built / "corpus")
-    request = [Retrieve("w3 w4 w5", 5)]
-    (half,), (flat,) = (
-        open_retriever(tmp_path, encoder)(request),
-        open_retriever(built, encoder)(request),
-    )
-    assert {c.passage.id for c in half} == {c.passage.id for c in flat}
 
 
 def test_batched_search_uses_blas_on_one_thread(built: Path, encoder: Encoder) -> None:
@@ -208,10 +234,9 @@ def test_an_index_of_another_corpus_is_refused(
     built: Path, encoder: Encoder, tmp_path: Path
 ) -> None:
     write_corpus(draw_passages(50)[::-1], tmp_path / "corpus", source="turned")
+    (tmp_path / "index").symlink_to(built / "index")
     with pytest.raises(ValueError, match=r"index was built for corpus '[0-9a-f]{64}', found '"):
-        FaissRetriever(
-            built / "index", Corpus(tmp_path / "corpus"), encoder, self_check=0, self_check_floor=0
-        )
+        open_retriever(tmp_path, encoder)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +268,7 @@ def test_a_damaged_index_is_refused(built: Path, encoder: Encoder, tmp_path: Pat
     path = copy_index(built, tmp_path) / "index.faiss"
     content = path.read_bytes()
     path.write_bytes(content[:-128])
-    with pytest.raises(ValueError, match="index was built for file size"):
+    with pytest.raises(ValueError, match=r"index\.faiss: \d+ bytes, manifest says \d+"):
         open_retriever(tmp_path, encoder)
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(ValueError, match=r"index\.faiss: sha256"):
@@ -263,32 +288,10 @@ def test_passages_that_do_not_find_themselves_are_noticed(
     index.add(vectors[::-1].copy())
     faiss.write_index(index, str(index_folder / "index.faiss"))
     manifest = json.loads((index_folder / "manifest.json").read_text())
-    manifest["sha256"] = hashlib.sha256((index_folder / "index.faiss").read_bytes()).hexdigest()
+    manifest["files"][0]["sha256"] = hashlib.sha256(
+        (index_folder / "index.faiss").read_bytes()
+    ).hexdigest()
     (index_folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match=r"only 0\.0% of 10 passages find themselves"):
         open_retriever(tmp_path, encoder)
     assert open_retriever(tmp_path, encoder, self_check_floor=0.0).self_check_rate == 0.0
-
-
-def test_bad_shards_are_refused(built: Path, tmp_path: Path) -> None:
-    vectors = tmp_path / "vectors"
-    vectors.mkdir()
-    with pytest.raises(ValueError, match="no finished vectors"):
-        build_index(vectors, tmp_path / "index", kind="flat")
-    for path in (built / "vectors").iterdir():
-        (vectors / path.name).write_bytes(path.read_bytes())
-    np.save(vectors / "shard-00001.npy", np.zeros((3, 32), np.float32))
-    with pytest.raises(ValueError, match=r"shard-00001\.npy: shape \(3, 32\)"):
-        build_index(vectors, tmp_path / "index", kind="flat")
-    (vectors / "shard-00001.npy").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"shard-00001\.npy: damaged or missing"):
-        build_index(vectors, tmp_path / "index", kind="flat")
-    with pytest.raises(ValueError, match="'hnsw' is none of flat, fp16"):
-        build_index(vectors, tmp_path / "index", kind="hnsw")
-
-
-def test_an_index_beyond_the_memory_is_refused_before_work(tmp_path: Path) -> None:
-    manifest = {"rows": 10**12, "dimension": 768, "corpus": "c", "encoder": {}, "shards": []}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match=r"needs 3072000\.0 GB.*smaller kinds: fp16 1536000\.0 GB"):
-        build_index(tmp_path, tmp_path / "index", kind="flat")
