@@ -1,7 +1,15 @@
-"""Encode the corpus into shards of vectors."""
+"""Encode the corpus into shards of vectors.
+
+Several hosts on one file system share the work: each runs this page with COSEARCH_PART=i/n (0/4 to
+3/4), outside the graph. The run without it finds their shards and publishes them.
+"""
+
+import os
+import time
 
 from cosearch.artifacts import move_folder
-from cosearch.data.encode import encode_corpus
+from cosearch.data.encode import Part, encode_corpus
+from cosearch.data.pace import Pace
 from cosearch.engines import build
 from cosearch.schema import Encoder, Models
 from cosearch.stage import Stage, run_stage
@@ -12,15 +20,22 @@ def page(stage: Stage) -> None:
     work = stage.paths.run("encode", "shards")
     settings = stage.settings.section(Encoder)
     folder = stage.settings.section(Models).encoder
-    encode_corpus(
+    part, pace = os.environ.get("COSEARCH_PART"), Pace(time.monotonic)
+    manifest = encode_corpus(
         stage.paths.corpus,
         work,
         build.encoder_factory(folder, settings, stage.settings.file.runtime.threads),
         shard_size=settings.shard_size,
         processes=settings.processes,
-        progress=lambda done, total: stage.progress.show("encode", done, total, "passages"),
+        progress=lambda done, total: stage.progress.show(
+            "encode", done, total, f"passages {pace.left(done, total)}".rstrip()
+        ),
+        part=Part.parse(part) if part else None,
     )
-    move_folder(work, stage.paths.encoded)
+    if manifest is None:
+        stage.progress.say(f"encode: part {part} is done; run without COSEARCH_PART to publish")
+    else:
+        move_folder(work, stage.paths.encoded)
 
 
 def main() -> None:

@@ -2,12 +2,15 @@
 
 A finished shard is one ``.npy`` file, written aside and renamed; ``manifest.json`` is written last.
 Nine hours of encoding survive whatever happens later, and a killed run goes on at its next shard.
+Several hosts with one file system share the work: each encodes its part of the shards, then a run
+without a part finds them finished and writes the manifest.
 """
 
 import json
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +24,22 @@ _FINGERPRINT, _MANIFEST = "fingerprint.json", "manifest.json"
 
 Progress = Callable[[int, int], None]
 """Called with passages done and passages in all, after every shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The shards of one host: every ``of``-th from ``number`` on, as rank and world size."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Part":
+        """``0/4`` to ``3/4``. Raises ValueError for anything else."""
+        number, slash, of = text.partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of)):
+            raise ValueError(f"part {text!r} is not i/n with 0 <= i < n, such as 0/4")
+        return cls(int(number), int(of))
 
 
 class PassageEncoder(Protocol):
@@ -42,12 +61,15 @@ def encode_corpus(
     processes: int,
     progress: Progress,
     storage: str = "float32",
-) -> dict[str, Any]:
+    part: Part | None = None,
+) -> dict[str, Any] | None:
     """Encode every passage and return the manifest: corpus, encoder, rows, dimension, shards.
 
     ``make_encoder`` must pickle when ``processes`` > 1 (spawned workers build their own). Finished
     shards of the same corpus, encoder, shard size and storage type are kept, others are removed.
-    ``storage``: float32 or float16, the type on disk.
+    ``storage``: float32 or float16, the type on disk. With ``part``, only its shards are encoded,
+    no manifest is written and None returned; shards of other settings are then an error, since
+    another part may be writing them.
     """
     if storage not in ("float32", "float16"):
         raise ValueError(f"encode: storage {storage!r} is neither float32 nor float16")
@@ -59,15 +81,17 @@ def encode_corpus(
         "shard_size": shard_size,
         "storage": storage,
     }
-    _claim(folder, fingerprint)
+    _claim(folder, fingerprint, part)
     plan = _Plan(corpus, folder, shard_size, storage, encoder.dimension)
-    missing = [shard for shard in plan.shards() if not plan.finished(shard)]
-    done = len(corpus) - sum(map(plan.rows, missing))
-    progress(done, len(corpus))
+    own = plan.shards() if part is None else plan.shards()[part.number :: part.of]
+    missing = [shard for shard in own if not plan.finished(shard)]
+    total = sum(map(plan.rows, own))
+    done = total - sum(map(plan.rows, missing))
+    progress(done, total)
     for rows in _encode_missing(plan, missing, encoder, make_encoder, processes):
         done += rows
-        progress(done, len(corpus))
-    return _publish(plan, fingerprint)
+        progress(done, total)
+    return None if part is not None else _publish(plan, fingerprint)
 
 
 class _Plan:
@@ -143,15 +167,24 @@ def _work(shard: int) -> int:
     return plan.encode(shard, encoder)
 
 
-def _claim(folder: Path, fingerprint: Mapping[str, Any]) -> None:
+def _claim(folder: Path, fingerprint: Mapping[str, Any], part: Part | None) -> None:
     """Keep the shards of this fingerprint, remove those of any other."""
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / _FINGERPRINT
-    if record.is_file() and json.loads(record.read_text("utf-8")) == fingerprint:
-        return
-    for path in (*folder.glob("shard-*"), folder / _MANIFEST):
+    if record.is_file():
+        if json.loads(record.read_text("utf-8")) == fingerprint:
+            return
+        if part is not None:
+            raise ValueError(
+                f"{folder}: holds shards of another corpus, encoder or shard size, which a part "
+                "does not remove; remove the folder before the parts start"
+            )
+    for path in (*folder.glob("shard-*"), folder / _MANIFEST) if part is None else ():
         path.unlink(missing_ok=True)
-    write_json(record, fingerprint)
+    # Under a name of its own until it is complete: parts may start at the same moment.
+    own = record if part is None else folder / f"fingerprint-{part.number}.json"
+    write_json(own, fingerprint)
+    own.replace(record)
 
 
 def _publish(plan: _Plan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
