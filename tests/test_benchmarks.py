@@ -1,0 +1,57 @@
+"""The benchmarks run through at a size that shows nothing but that they do."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import faiss_size
+from benchmarks.faiss_size import Mixture, growth
+from cosearch.engines.index_kinds import KINDS
+
+SMALL = ["--dimension", "32", "--queries", "64", "--repeats", "1", "--k", "10"]
+
+
+def cells(text: str) -> dict[str, list[str]]:
+    """Kind -> cells of its row, without the parameters."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {row[0]: row[len(row) - 6 :] if len(row) > 6 else row[1:] for row in rows[1:]}
+
+
+def test_a_mixture_is_repeatable_unit_and_clustered() -> None:
+    mixture = Mixture(dimension=32, clusters=20, spread=0.5, seed=1)
+    drawn = mixture.draw(400, 0)
+    np.testing.assert_array_equal(drawn, mixture.draw(400, 0))
+    assert not np.array_equal(drawn, mixture.draw(400, 1))
+    np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), 1.0, rtol=1e-5)
+    near = np.sort(drawn @ drawn.T, axis=1)[:, -6:-1]
+    assert near.mean() > 0.7, "the five nearest are of the same cluster"
+
+
+def test_every_kind_is_measured_and_extrapolated(tmp_path: Path) -> None:
+    out = tmp_path / "table.md"
+    faiss_size.main(["--rows", "2000", "--out", str(out), *SMALL])
+    measured, extrapolated = map(cells, out.read_text("utf-8").split("## By the growth laws"))
+    assert list(measured) == list(extrapolated) == list(KINDS)
+    recall = {kind: float(row[0]) for kind, row in measured.items()}
+    assert recall["flat"] == recall["ivf_flat"] == recall["hnsw"] == 1.0
+    assert 0.2 < recall["pq"] < recall["ivf_pq"] < recall["sq8"] <= recall["fp16"]
+    ratios = [float(row[1]) for row in extrapolated.values()]
+    assert ratios == pytest.approx([1.0] * len(KINDS), abs=0.02), "formula over measured"
+    assert float(extrapolated["flat"][0]) == pytest.approx(21_015_324 * 32 * 4 / 1e9, abs=0.1)
+
+
+def test_encoded_vectors_are_measured_too(tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    faiss_size.write_shards(Mixture(32, 20, 0.5, 1), 1000, folder)
+    out = tmp_path / "table.md"
+    faiss_size.main(["--vectors", str(folder), "--kinds", "fp16", "--out", str(out), *SMALL])
+    assert "| fp16 |" in out.read_text("utf-8")
+    assert "| sq8 |" not in out.read_text("utf-8")
+
+
+def test_the_growth_laws() -> None:
+    assert growth("flat", 4.0, 1000) == (1.0, 4.0, 4.0)
+    assert growth("ivf_pq", 4.0, 1000) == (4.0, 8.0, 2.0)
+    assert growth("hnsw", 1000.0, 1000) == pytest.approx((1.0, 2000.0, 2.0))
