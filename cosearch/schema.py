@@ -5,7 +5,7 @@ What each key means and where its value comes from stands beside it in params.ya
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cosearch.hub_schema import Hub
 from cosearch.plan_schema import Plan
@@ -70,16 +70,45 @@ class Encoder(Section):
     max_length: Positive
     batch_size: Positive
     dtype: Literal["float32", "bfloat16"]
+    device: Literal["cpu", "cuda"]
+    storage: Literal["float32", "float16"]
     shard_size: Positive
     processes: Positive
 
 
-class Index(Section):
-    """The FAISS index and its self-check."""
+IndexKind = Literal["flat", "fp16", "sq8", "pq", "ivf_flat", "ivf_sq8", "ivf_pq", "hnsw"]
 
-    kind: Literal["flat"]
+
+class IndexGpus(Section):
+    """Search on all GPUs: vectors spread over them or copied to each, in half precision or not."""
+
+    spread: bool
+    float16: bool
+
+
+class Index(Section):
+    """The FAISS index and its self-check. A parameter that the kind does not use may be None."""
+
+    kind: IndexKind
+    shards: Positive
+    nlist: Positive | None
+    nprobe: Positive | None
+    pq_m: Positive | None
+    hnsw_m: Annotated[int, Field(ge=2)] | None
+    ef_construction: Positive | None
+    ef_search: Positive | None
+    train_rows: Positive | None
+    seed: Annotated[int, Field(ge=0)] | None
+    gpus: IndexGpus | None
+    recall: dict[IndexKind, Share]
     self_check: Annotated[int, Field(ge=0)]
-    self_check_floor: Share
+    self_check_floor: dict[IndexKind, Share]
+
+    @model_validator(mode="after")
+    def _has_floor(self) -> "Index":
+        if self.kind not in self.self_check_floor:
+            raise ValueError(f"self_check_floor: has none for kind {self.kind}")
+        return self
 
 
 class Notes(Section):
@@ -219,6 +248,7 @@ class Evaluate(Section):
     questions_per_set: Positive | None
     shard_questions: Positive
     recall_cutoffs: tuple[Positive, ...]
+    bm25: bool
     k_grid: tuple[Positive, ...]
 
 

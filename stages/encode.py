@@ -27,6 +27,7 @@ def page(stage: Stage) -> None:
         build.encoder_factory(folder, settings, stage.settings.file.runtime.threads),
         shard_size=settings.shard_size,
         processes=settings.processes,
+        storage=settings.storage,
         progress=lambda done, total: stage.progress.show(
             "encode", done, total, f"passages {pace.left(done, total)}".rstrip()
         ),

@@ -1,6 +1,7 @@
 """The only place that maps names to engines. Imports are lazy: nothing heavy loads unasked."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -193,6 +194,7 @@ def encoder_factory(folder: str | Path, settings: Encoder, threads: int) -> Call
         max_length=settings.max_length,
         batch_size=settings.batch_size,
         dtype=settings.dtype,
+        device=settings.device,
         threads=threads,
     )
 
@@ -209,7 +211,7 @@ def build_index(
         folder,
         _recipe(settings),
         room=Room.here(folder),
-        recall={},
+        recall={str(kind): share for kind, share in settings.recall.items()},
         threads=threads,
         progress=progress,
     )
@@ -219,6 +221,7 @@ def build_retriever(
     folder: Path, corpus: Any, encoder: Any, settings: Index, *, threads: int
 ) -> Any:
     """The retriever engine over a checked index."""
+    from cosearch.engines.index_faiss import Gpus
     from cosearch.engines.index_need import Room
     from cosearch.engines.retriever_faiss import FaissRetriever
 
@@ -228,10 +231,10 @@ def build_retriever(
         encoder,
         _recipe(settings),
         self_check=settings.self_check,
-        self_check_floor=settings.self_check_floor,
+        self_check_floor=settings.self_check_floor[settings.kind],
         room=Room.here(folder),
-        recall={},
-        gpus=None,
+        recall={str(kind): share for kind, share in settings.recall.items()},
+        gpus=None if settings.gpus is None else Gpus(**settings.gpus.model_dump()),
         threads=threads,
     )
 
@@ -239,7 +242,8 @@ def build_retriever(
 def _recipe(settings: Index) -> Any:
     from cosearch.engines.index_kinds import Recipe
 
-    return Recipe(kind=settings.kind, shards=1)
+    names = {field.name for field in fields(Recipe)}
+    return Recipe(**settings.model_dump(include=names))
 
 
 def _checked(head: str) -> str:

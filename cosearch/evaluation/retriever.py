@@ -35,8 +35,9 @@ def measure_retriever(stage: Stage, target: Path) -> None:
     rankings: dict[str, Sequence[Sequence[Candidate]]] = {}
     with stage.phase("dense"):
         rankings["dense"] = dense_rankings(retriever, questions, top_n=top_n, batch_size=BATCH)
-    with stage.phase("bm25"):
-        rankings["bm25"] = bm25_rankings(corpus, questions, top_n=top_n)
+    if block.bm25:
+        with stage.phase("bm25"):
+            rankings["bm25"] = bm25_rankings(corpus, questions, top_n=top_n)
     if data.reference_run is not None:
         folder = Path(os.environ.get("COSEARCH_DATA") or data.folder or ".")
         rankings["bm25 (reference)"] = reference_rankings(
