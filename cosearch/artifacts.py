@@ -174,6 +174,14 @@ class Paths:
         """Clocks of a stage; read by nothing but the report."""
         return self.root / "timing" / f"{name}.json"
 
+    def journal(self, name: str) -> Path:
+        """What a stage told while it ran, as JSON lines; read by no stage."""
+        return Path(".runs") / "logs" / self.profile / f"{name}.jsonl"
+
+    def scalars(self, name: str) -> Path:
+        """Folder of a stage's scalars; read by no stage."""
+        return Path(".runs") / "scalars" / self.profile / name
+
     @property
     def judge_answers(self) -> Path:
         """What a judge behind an endpoint answered, kept across runs."""

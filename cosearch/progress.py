@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
@@ -20,9 +21,10 @@ EVERY_SECONDS = 20.0
 
 
 class Progress:
-    """Shows one task at a time. Use as a context."""
+    """Shows one task at a time. Use as a context. ``follow`` is told of every ``show`` too."""
 
     def __init__(self) -> None:
+        self.follow: Callable[[str, int, int, str], None] | None = None
         self._console = Console(file=sys.stderr)
         self._live = self._console.is_terminal
         self._bar = Bar(
@@ -53,6 +55,8 @@ class Progress:
     def show(self, task: str, done: int, total: int, note: str = "") -> None:
         """``task`` stands at ``done`` of ``total``; ``note`` follows it."""
         self._standing[task] = f"{done}/{total} "
+        if self.follow is not None:
+            self.follow(task, done, total, note)
         if self._live:
             if task not in self._tasks:
                 self._tasks[task] = self._bar.add_task(task, total=total)

@@ -272,9 +272,10 @@ class Profile(Section):
 
 
 class Runtime(Section):
-    """How fast, not what."""
+    """How fast and how watched, not what."""
 
     threads: Positive
+    scalars: bool
 
 
 class File(Section):

@@ -7,13 +7,27 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from cosearch import config
 from cosearch.artifacts import Paths, write_json
+from cosearch.core.monitor import (
+    Advanced,
+    Began,
+    Ended,
+    Entered,
+    Left,
+    Monitor,
+    Monitors,
+    Published,
+    RoundBegan,
+    RoundEnded,
+)
+from cosearch.engines.build import build_monitor
 from cosearch.progress import Progress
 
 AXES: dict[str, Callable[[str], Any]] = {
@@ -33,6 +47,7 @@ class Stage:
     axes: dict[str, Any]
     progress: Progress
     seconds: dict[str, float] = field(default_factory=dict)
+    monitor: Monitor = field(default_factory=Monitors)
 
     @property
     def title(self) -> str:
@@ -45,12 +60,32 @@ class Stage:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to the phase's seconds in the run record."""
+        """A named part of the work: watched, and timed in the run record."""
+        self.monitor.tell(Entered(name))
+        failed = True
+        try:
+            with self.clock(name):
+                yield
+            failed = False
+        finally:
+            self.monitor.tell(Left(name, failed))
+
+    @contextmanager
+    def clock(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to ``name``'s seconds in the run record."""
         start = time.perf_counter()
         try:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def round(self, number: int, metrics: Mapping[str, float]) -> None:
+        """Tell that round ``number``, from 1, goes on, or with its metrics that it has ended."""
+        self.monitor.tell(RoundEnded(number, metrics) if metrics else RoundBegan(number))
+
+    def publish(self, title: str, document: Path) -> None:
+        """Show a Markdown document that the stage has written to those who watch."""
+        self.monitor.tell(Published(title, document.read_text("utf-8"), str(document)))
 
 
 def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:
@@ -74,9 +109,17 @@ def _run(
 ) -> None:
     settings = config.load(arguments.profile)
     values = {axis: getattr(arguments, axis) for axis in axes}
+    paths = Paths(arguments.profile)
     with Progress() as progress:
-        stage = Stage(name, settings, Paths(arguments.profile), values, progress)
-        with stage.phase("total"):
+        stage = Stage(name, settings, paths, values, progress)
+        monitor = build_monitor(
+            paths.journal(stage.title),
+            scalars=paths.scalars(stage.title) if settings.file.runtime.scalars else None,
+            say=progress.say,
+        )
+        progress.follow = lambda *standing: monitor.tell(Advanced(*standing))
+        stage = replace(stage, monitor=monitor)
+        with _watched(stage), stage.clock("total"):
             page(stage)
     record = {
         "stage": stage.title,
@@ -87,6 +130,18 @@ def _run(
         "threads": os.environ.get("OMP_NUM_THREADS"),
     }
     write_json(stage.paths.timing(stage.title), record)
+
+
+@contextmanager
+def _watched(stage: Stage) -> Iterator[None]:
+    """Tell how the stage begins and ends, however it ends."""
+    stage.monitor.tell(Began(stage.title, stage.paths.profile))
+    try:
+        yield
+    except BaseException as error:
+        stage.monitor.tell(Ended(" ".join(str(error).split()) or type(error).__name__))
+        raise
+    stage.monitor.tell(Ended(""))
 
 
 def _versions() -> dict[str, str]:

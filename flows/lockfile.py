@@ -6,11 +6,29 @@ DVC adds an entry when its stage ends, so side by side the order would be that o
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 _ENTRY = re.compile(r"^  (?=\S)", re.MULTILINE)
 _HEAD = "stages:\n"
+
+
+@contextmanager
+def ordered_locks(order: Sequence[str]) -> Iterator[None]:
+    """Around a run of stages in any order: leave the old entries of their locks in place and the
+    new ones in ``order``, the graph's."""
+    locks = sorted({lock_path(name) for name in order})
+    before = {path: entry_names(_read(path)) for path in locks}
+    try:
+        yield
+    finally:
+        names = [name.rpartition("dvc.yaml:")[2] for name in order]
+        for path, old in before.items():
+            text = _read(path)
+            ordered = order_entries(text, [*old, *(name for name in names if name not in old)])
+            if ordered != text:
+                write_lock(path, ordered)
 
 
 def lock_path(stage: str) -> Path:
@@ -48,6 +66,10 @@ def _split(text: str) -> tuple[str, list[str], str]:
     end = start + after.start() if after else len(text)
     pieces = _ENTRY.split(text[start:end])
     return text[:start] + pieces[0], [f"  {piece}" for piece in pieces[1:]], text[end:]
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8") if path.exists() else ""
 
 
 def _name(entry: str) -> str:

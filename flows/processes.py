@@ -10,14 +10,17 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from flows.graph import DVC, error_line
 
 GRACE_SECONDS = 20.0
 """So long a stage may take to end after it was told to."""
 POLL_SECONDS = 0.05
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +36,25 @@ class Processes:
         """Where a stage's output goes."""
         return self.logs / f"{stage.replace('dvc.yaml:', '')}.log"
 
-    def run(self, stage: str) -> str:
+    def run(self, stage: str, variables: Mapping[str, str] = NO_VARIABLES) -> str:
         """Let DVC check one stage and run it if anything changed; returns the cause of a failure.
 
         DVC alone decides whether there is anything to do, and restores what it has run before.
+        ``variables`` join the stage's environment.
         """
+        return self.execute(stage, [*DVC, "repro", "--single-item", stage], variables)
+
+    def execute(
+        self, stage: str, command: Sequence[str], variables: Mapping[str, str] = NO_VARIABLES
+    ) -> str:
+        """Run a command under the log of ``stage``; returns the cause of a failure."""
         path = self.log(stage)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as log:
             if not _lock(log.fileno()):
                 return f"runs already, from an earlier start; see {path}"
             log.truncate(0)
-            process = self._start(stage, log.fileno(), path)
+            process = self._start(command, {**os.environ, **variables}, log.fileno(), path)
         if process is None:
             return "stopped"
         code = process.wait()
@@ -65,13 +75,15 @@ class Processes:
                 time.sleep(POLL_SECONDS)
             _signal(group, signal.SIGKILL)
 
-    def _start(self, stage: str, log: int, path: Path) -> subprocess.Popen[bytes] | None:
-        command = [*DVC, "repro", "--single-item", stage]
+    def _start(
+        self, command: Sequence[str], environment: Mapping[str, str], log: int, path: Path
+    ) -> subprocess.Popen[bytes] | None:
         with self._guard:
             if self._stopped.is_set():
                 return None
             process = subprocess.Popen(
                 command,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

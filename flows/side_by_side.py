@@ -6,15 +6,15 @@ Outputs and dvc.lock are those of a plain ``dvc repro``, which runs one stage at
 import argparse
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from flows.drive import drive
-from flows.graph import Graph, GraphError, read_changed, read_graph, read_seconds
-from flows.lockfile import entry_names, lock_path, order_entries, write_lock
+from flows.drive import Runner, drive
+from flows.graph import GraphError, read_changed, read_graph, read_seconds
+from flows.lockfile import ordered_locks
 from flows.processes import Processes
 from flows.schedule import Schedule, expected
 from flows.watch import Watch
@@ -36,12 +36,13 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="print the plan and run nothing")
     arguments = parser.parse_args()
     try:
-        with _stoppable():
+        with stoppable():
             schedule = plan(arguments.targets)
             if arguments.dry:
                 print("\n".join(describe(schedule)))
                 return 0
-            return reproduce(schedule, arguments.jobs)
+            processes = Processes(LOGS)
+            return reproduce(schedule, processes, processes.log, arguments.jobs)
     except GraphError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -76,13 +77,12 @@ def describe(schedule: Schedule) -> list[str]:
     return lines
 
 
-def reproduce(schedule: Schedule, jobs: int) -> int:
-    """Run the schedule and report; returns the exit code."""
-    processes = Processes(LOGS)
-    watch = Watch(jobs, processes.log)
+def reproduce(schedule: Schedule, runner: Runner, place: Callable[[str], object], jobs: int) -> int:
+    """Run the schedule and report; returns the exit code. ``place`` says where a log is."""
+    watch = Watch(jobs, place)
     watch.say(f"{len(schedule.done)} of {len(schedule.graph.order)} stages unchanged")
-    with _ordered_locks(schedule.graph):
-        drive(schedule, processes, jobs, watch)
+    with ordered_locks(schedule.graph.order):
+        drive(schedule, runner, jobs, watch)
     watch.say(watch.standing(schedule))
     for name, cause in schedule.failed.items():
         watch.say(f"error: {name}: {cause}")
@@ -92,31 +92,7 @@ def reproduce(schedule: Schedule, jobs: int) -> int:
 
 
 @contextmanager
-def _ordered_locks(graph: Graph) -> Iterator[None]:
-    """Leave old entries of the locks in place and new ones in the graph's order."""
-    locks = sorted({lock_path(name) for name in graph.order})
-    before = {path: entry_names(_read(path)) for path in locks}
-    try:
-        yield
-    finally:
-        names = [name.rpartition("dvc.yaml:")[2] for name in graph.order]
-        for path in locks:
-            text = _read(path)
-            ordered = order_entries(text, [*before[path], *_new(names, before[path])])
-            if ordered != text:
-                write_lock(path, ordered)
-
-
-def _new(names: Sequence[str], old: Sequence[str]) -> list[str]:
-    return [name for name in names if name not in old]
-
-
-def _read(path: Path) -> str:
-    return path.read_text("utf-8") if path.exists() else ""
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
+def stoppable() -> Iterator[None]:
     """Turn the signals that end a program into ``Stopped``, once; later ones find it on its way.
 
     A signal that is ignored already, as under nohup, stays ignored.

@@ -10,6 +10,7 @@ def page(stage: Stage) -> None:
     scope = stage.axes["scope"]
     found = gather(stage.settings, stage.paths, scope)
     write_report(stage.paths, found, stage.paths.report(scope))
+    stage.publish(f"Report {scope}", stage.paths.report(scope) / "report.md")
 
 
 def main() -> None:

@@ -1,12 +1,16 @@
 """The only place that maps names to engines. Imports are lazy: nothing heavy loads unasked."""
 
+import os
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cosearch.core.monitor import Monitor, Monitors
 from cosearch.core.protocols import Judge
 from cosearch.presets import Loss
 from cosearch.schema import Encoder, Index, Train
@@ -24,6 +28,23 @@ def set_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+
+
+def build_monitor(journal: Path, *, scalars: Path | None, say: Callable[[str], None]) -> Monitor:
+    """Who watches a stage: a journal always, scalars where ``scalars`` names their folder, Prefect
+    where ``PREFECT_API_URL`` is set. ``say`` prints a warning."""
+    from cosearch.engines.monitor_journal import Journal
+
+    parts: list[Monitor] = [Journal(journal)]
+    if scalars is not None:
+        from cosearch.engines.monitor_scalars import Scalars
+
+        parts.append(Scalars(scalars))
+    if os.environ.get("PREFECT_API_URL"):
+        from cosearch.engines.monitor_prefect import PrefectMonitor
+
+        parts.append(PrefectMonitor(os.environ, _workspace(), say))
+    return Monitors(parts)
 
 
 def build_codec(folder: str | Path) -> Any:
@@ -244,6 +265,11 @@ def _recipe(settings: Index) -> Any:
 
     names = {field.name for field in fields(Recipe)}
     return Recipe(**settings.model_dump(include=names))
+
+
+def _workspace() -> str:
+    """A short name of this folder on this machine."""
+    return sha256(f"{platform.node()}:{Path.cwd()}".encode()).hexdigest()[:8]
 
 
 def _checked(head: str) -> str:

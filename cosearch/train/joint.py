@@ -251,4 +251,5 @@ def _report(
     shown = ("r_main", "hit_1", "ranker_well_formed", "searches", "dev_f1")
     note = " ".join(f"{name}={metrics[name]:.3f}" for name in shown if name in metrics)
     done = number + (phase == "done")
+    stage.round(number + 1, metrics)
     stage.progress.show(stage.title, done, setup.parts.train.rounds, note or phase)

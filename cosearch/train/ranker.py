@@ -104,6 +104,7 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
             engines=engines_of(retriever, {"ranker": policy}, stage.sign),
             store=store,
             report=lambda number, phase, metrics: _report(stage, rules, number, phase, metrics),
+            phase=stage.phase,
         )
         store.publish(target, rules.rounds)
         policy.export(target / "ranker")
@@ -155,4 +156,5 @@ def _report(
 ) -> None:
     shown = ("r_rank", "hit_1", "ranker_well_formed")
     note = " ".join(f"{name}={metrics[name]:.3f}" for name in shown if name in metrics)
+    stage.round(number + 1, metrics)
     stage.progress.show(stage.title, number + (phase == "done"), rules.rounds, note or phase)

@@ -15,6 +15,7 @@ from cosearch.core.observe import PendingSearch
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
+from cosearch.train.loop import Phase, untimed
 from cosearch.train.pipelines import ModelRanker
 from cosearch.train.policy import Policy, learn, prepare
 from cosearch.train.record import Round
@@ -81,8 +82,9 @@ def train_ranker(
     engines: Mapping[str, Engine],
     store: RunStore,
     report: Callable[[int, str, Mapping[str, float]], None],
+    phase: Phase = untimed,
 ) -> None:
-    """Run the rounds that ``store`` does not hold yet."""
+    """Run the rounds that ``store`` does not hold yet; ``phase`` times the parts of a round."""
     credit = replace(credit, reward=replace(credit.reward, use_main=False, source="composite"))
     policies = {"ranker": policy}
     first = store.resume(policies, ["ranker"])
@@ -91,15 +93,19 @@ def train_ranker(
     for number in range(first, rules.rounds):
         report(number, "rollout", {})
         batch = random.Random(derive(rules.seed, "lists", number)).sample(lists, rules.lists)
-        trajectories = _rank(number, rules, batch, stage, engines)
+        with phase("rollout"):
+            trajectories = _rank(number, rules, batch, stage, engines)
         report(number, "update", {})
-        verdicts = assign_credit(trajectories, credit)
-        prepared = prepare(policy, ranker_samples(trajectories, verdicts), None)
-        seed = derive(rules.seed, "update", number, "ranker")
-        updates = learn(policy, prepared.samples, per_update=rules.per_update, seed=seed)
+        with phase("score"):
+            verdicts = assign_credit(trajectories, credit)
+        with phase("update_ranker"):
+            prepared = prepare(policy, ranker_samples(trajectories, verdicts), None)
+            seed = derive(rules.seed, "update", number, "ranker")
+            updates = learn(policy, prepared.samples, per_update=rules.per_update, seed=seed)
         done = _round(number, trajectories, verdicts, prepared, updates)
         metrics = done.metrics(credit)
-        store.save(done, metrics, policies, ["ranker"])
+        with phase("checkpoint"):
+            store.save(done, metrics, policies, ["ranker"])
         report(number, "done", metrics)
 
 

@@ -1,0 +1,79 @@
+"""A bounded queue between work that never waits and a service that may be slow, locked or gone."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+WARN_SECONDS = 60.0
+"""Warnings come at most this often."""
+PAUSE_SECONDS = 2.0
+"""After a failed delivery nothing is delivered for so long."""
+
+
+class Courier(Generic[Item]):
+    """Delivers items in order on a daemon thread.
+
+    ``put`` never waits: an item that finds the queue full is dropped and counted. An item whose
+    delivery raises is dropped and counted too, and so is what arrives in the pause after it.
+    ``say`` prints a warning. ``open`` runs first, on the thread; if it says no, nothing is ever
+    delivered.
+    """
+
+    def __init__(
+        self,
+        deliver: Callable[[Item], None],
+        say: Callable[[str], None],
+        *,
+        size: int,
+        open: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.dropped = 0
+        self._deliver, self._say, self._open, self._clock = deliver, say, open, clock
+        self._queue: queue.Queue[Item | None] = queue.Queue(size)
+        self._guard = threading.Lock()
+        self._warned, self._silent_until = float("-inf"), float("-inf")
+        self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
+        self._thread.start()
+
+    def put(self, item: Item) -> None:
+        """Queue an item, or drop it. Returns at once."""
+        if not self._thread.is_alive():
+            return
+        try:
+            self._queue.put_nowait(item)
+        except queue.Full:
+            self._drop("it is too slow")
+
+    def close(self, seconds: float) -> None:
+        """Deliver what is queued, for at most ``seconds``; not at all where the last one failed."""
+        try:
+            self._queue.put_nowait(None)
+        except queue.Full:
+            return
+        if self._clock() >= self._silent_until:
+            self._thread.join(seconds)
+
+    def _work(self) -> None:
+        if not self._open():
+            return
+        while (item := self._queue.get()) is not None:
+            if self._clock() < self._silent_until:
+                self._drop("it does not answer")
+                continue
+            try:
+                self._deliver(item)
+            except Exception as error:  # whatever it is, the work goes on
+                self._silent_until = self._clock() + PAUSE_SECONDS
+                self._drop(f"{type(error).__name__}: {error}")
+
+    def _drop(self, reason: str) -> None:
+        with self._guard:
+            self.dropped += 1
+            if self._clock() - self._warned < WARN_SECONDS:
+                return
+            self._warned = self._clock()
+        self._say(f"warning: the monitor misses messages, {self.dropped} so far ({reason})")
