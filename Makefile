@@ -7,6 +7,7 @@ UV_ARGS ?=
 SEEDS  ?= 1
 JOBS   ?= 2
 DATA   ?=
+PORT   ?= 4200
 BIN    := $(VENV)/bin
 comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
@@ -27,9 +28,11 @@ export HF_HUB_OFFLINE ?= 1
 export HF_HUB_DISABLE_PROGRESS_BARS := 1
 export TRANSFORMERS_VERBOSITY ?= error
 export DS_ACCELERATOR ?= $(if $(findstring gpu,$(EXTRAS)),cuda,cpu)
+export PREFECT_HOME ?= $(abspath .runs/prefect)
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro repro-all mini paper-data report base-models gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
+.PHONY: setup repro repro-all ui flow mini paper-data report base-models gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
@@ -47,6 +50,15 @@ repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
 repro-all: setup  ## every row: the outputs and the lock of dvc repro report@..., with JOBS stages at once
 	python -m flows.side_by_side --jobs $(JOBS) report@$(ALL)
 	python -m cosearch show --profile tiny --scope $(ALL)
+
+ui: setup  ## a local Prefect server until it is stopped; its data lies in .runs/prefect
+	@echo "ui: http://127.0.0.1:$(PORT)   stages report there after: export PREFECT_API_URL=http://127.0.0.1:$(PORT)/api"
+	PREFECT_SERVER_UI_API_URL=http://127.0.0.1:$(PORT)/api prefect server start --host 127.0.0.1 --port $(PORT)
+
+flow: export PREFECT_API_URL ?= http://127.0.0.1:$(PORT)/api
+flow: setup  ## make repro as a Prefect flow, JOBS stages at once; needs a server (make ui)
+	python -m flows.reproduce --jobs $(JOBS) report@$(SCOPE)
+	python -m cosearch show --profile tiny --scope $(SCOPE)
 
 profiles/%/dvc.yaml:  ## not tracked: DVC cannot read links of an earlier revision, and `dvc params diff` would fail
 	ln -sf ../../dvc.yaml $@

@@ -19,7 +19,8 @@ from typing import Any
 from prefect import flow, runtime, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Cancelled, Completed, Failed, State
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
 
 from flows.graph import DVC
 from flows.processes import Processes
@@ -44,11 +45,9 @@ def run_stage(stage: str, processes: Processes, command: Sequence[str] = ()) -> 
 
 
 @task(name="stage", cache_policy=NO_CACHE, persist_result=False)
-def note_stage(stage: str, name: str, message: str) -> State[Any]:
-    """A stage that is not run, for the graph's sake."""
-    if name == "Unchanged":
-        return Completed(name=name, message=message)
-    return Cancelled(name=name, message=message)
+def note_unchanged(stage: str) -> State[Any]:
+    """A stage that needs no run, for the graph's sake."""
+    return Completed(name="Unchanged", message=f"{stage} is as dvc.lock says")
 
 
 @dataclass(slots=True)
@@ -65,9 +64,9 @@ class TaskRunner:
         state = self.context.copy().run(self.call, run_stage, stage, self.processes)
         return (state.message or "failed") if not state.is_completed() else ""
 
-    def note(self, stage: str, name: str, message: str) -> None:
-        """Show a stage that is not run."""
-        self.call(note_stage, stage, name, message)
+    def note(self, stage: str) -> None:
+        """Show a stage that is not run. Below one that failed Prefect calls it NotReady."""
+        self.call(note_unchanged, stage)
 
     def stop(self) -> None:
         """End every stage that runs."""
@@ -102,10 +101,10 @@ def reproduce(
     runner = TaskRunner(schedule.graph.upstream, processes)
     for name in schedule.graph.order:
         if name in schedule.done:
-            runner.note(name, "Unchanged", "as dvc.lock says")
+            runner.note(name)
     run_side_by_side(schedule, runner, processes.log, jobs)
     for name in filter(schedule.dropped.get, schedule.graph.order):
-        runner.note(name, "NotRun", f"{schedule.dropped[name]} failed")
+        runner.note(name)
     return conclude(schedule)
 
 

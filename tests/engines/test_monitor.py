@@ -1,0 +1,216 @@
+"""What watches a stage: complete where it is heard, silent and free where it is not."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosearch.core.monitor import (
+    Advanced,
+    Began,
+    Ended,
+    Entered,
+    Left,
+    Published,
+    RoundBegan,
+    RoundEnded,
+)
+from cosearch.engines import monitor_queue
+from cosearch.engines.monitor_journal import Journal
+from cosearch.engines.monitor_prefect import PARENT_RUN, PARENT_TASK, PrefectMonitor, StageRun
+from cosearch.engines.monitor_queue import Courier
+from cosearch.engines.monitor_rest import Refused, Rest, credentials
+from tests.engines.servers import Server, serving
+
+STAGE = [
+    Began("train@co_search-0", "tiny"),
+    RoundBegan(1),
+    Entered("rollout"),
+    Left("rollout", failed=False),
+    Entered("update_agent"),
+    Left("update_agent", failed=False),
+    Entered("update_agent"),
+    Left("update_agent", failed=False),
+    RoundEnded(1, {"round": 1.0, "r_main": 0.25}),
+    Advanced("train@co_search-0", 1, 2, "r_main=0.25"),
+    RoundBegan(2),
+    Entered("rollout"),
+    RoundEnded(2, {"round": 2.0, "r_main": 0.5}),
+    Advanced("train@co_search-0", 2, 2, "r_main=0.5"),
+    Published("Report", "# Report", "report.md"),
+    Ended("the disk is full"),
+]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as found:
+        yield found
+
+
+def delivered(server: Server) -> StageRun:
+    """A run that was told all of ``STAGE``, one call after the other."""
+    run = StageRun(Rest(server.url, {}, 5.0), ["cosearch", "workspace:x"], None)
+    for event in STAGE:
+        run.deliver(event)
+    return run
+
+
+def test_a_round_and_phase_is_one_task_run_in_a_chain(server: Server) -> None:
+    delivered(server)
+    tasks = server.bodies("/task_runs/")
+    names = ["round 1 rollout", "round 1 update_agent", "round 2 rollout"]
+    assert [task["name"] for task in tasks] == names
+    after = [task["task_inputs"] for task in tasks]
+    assert after[0] == {}
+    for number in (1, 2):
+        assert after[number]["after"][0]["id"] == tasks[number - 1]["id"]
+    again = server.bodies(f"/task_runs/{tasks[1]['id']}/set_state")
+    states = [body["state"]["type"] for body in again]
+    assert states == ["COMPLETED", "RUNNING", "COMPLETED"]
+
+
+def test_a_failure_ends_what_runs_with_its_cause(server: Server) -> None:
+    run = delivered(server)
+    task = server.bodies("/task_runs/")[-1]
+    for path in (f"/task_runs/{task['id']}/set_state", f"/flow_runs/{run.id}/set_state"):
+        state = server.bodies(path)[-1]["state"]
+        assert (state["type"], state["message"]) == ("FAILED", "the disk is full")
+    assert server.bodies("/logs/")[-1][0]["level"] == 40
+
+
+def test_progress_moves_one_artifact_and_each_round_has_a_table(server: Server) -> None:
+    delivered(server)
+    made = server.bodies("/artifacts/")
+    assert [(body["key"], body["type"]) for body in made] == [
+        ("train-co-search-0-metrics", "table"),
+        ("train-co-search-0-progress", "progress"),
+        ("train-co-search-0-metrics", "table"),
+        ("train-co-search-0-report", "markdown"),
+    ]
+    assert json.loads(made[2]["data"]) == [{"metric": "r_main", "value": 0.5, "round before": 0.25}]
+    moved = [body for method, _, body in server.asked if method == "PATCH"]
+    assert [body["data"] for body in moved] == [100.0]
+
+
+def test_runs_that_a_kill_left_behind_are_ended(server: Server) -> None:
+    delivered(server)
+    chosen = server.bodies("/flow_runs/filter")[0]["flow_runs"]
+    assert chosen["name"] == {"any_": ["train@co_search-0"]}
+    assert chosen["tags"] == {"all_": ["cosearch", "workspace:x", "profile:tiny"]}
+    assert server.bodies("/flow_runs/old/set_state")[0]["state"]["type"] == "CRASHED"
+
+
+def test_a_stage_of_a_flow_stands_below_its_task(server: Server) -> None:
+    said: list[str] = []
+    environment = {"PREFECT_API_URL": server.url, PARENT_RUN: "blue-owl", PARENT_TASK: "t1"}
+    environment["PREFECT_API_KEY"] = "secret"
+    monitor = PrefectMonitor(environment, "x", said.append)
+    for event in (STAGE[0], Ended("")):
+        monitor.tell(event)
+    run = server.bodies("/flow_runs/")[0]
+    assert run["parent_task_run_id"] == "t1" and "reproduce:blue-owl" in run["tags"]
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+    assert (monitor.dropped, said) == (0, [])
+
+
+def test_a_run_whose_beginning_was_lost_is_made_later(server: Server) -> None:
+    run = StageRun(Rest(server.url, {}, 5.0), ["cosearch", "workspace:x"], None)
+    server.broken = True
+    with pytest.raises(Refused, match=r"503 .*locked"):
+        run.deliver(STAGE[0])
+    server.broken = False
+    run.deliver(Entered("rollout"))
+    assert server.bodies("/task_runs/")[0]["flow_run_id"] == run.id is not None
+
+
+def test_a_server_that_hangs_holds_nobody_up(server: Server) -> None:
+    said: list[str] = []
+    monitor = PrefectMonitor({"PREFECT_API_URL": server.url}, "x", said.append)
+    server.gate.clear()
+    monitor.tell(STAGE[0])
+    assert server.waiting.wait(60)
+    for number in range(3000):
+        monitor.tell(RoundBegan(number))
+    assert monitor.dropped == 2000
+    assert said == ["warning: the monitor misses messages, 1 so far (it is too slow)"]
+
+
+def test_no_server_is_no_news(tmp_path: Path) -> None:
+    with serving() as gone:
+        url = gone.url
+    said: list[str] = []
+    monitor = PrefectMonitor({"PREFECT_API_URL": url}, "x", said.append)
+    for event in STAGE:
+        monitor.tell(event)
+    assert (monitor.dropped, said) == (0, [])
+
+
+def test_a_warning_comes_once_a_minute_and_a_pause_follows_a_failure() -> None:
+    now = [0.0]
+    said: list[str] = []
+    handled: list[int] = []
+    seen = threading.Semaphore(0)
+
+    def deliver(item: int) -> None:
+        handled.append(item)
+        seen.release()
+        raise OSError("gone")
+
+    courier = Courier(deliver, said.append, size=10, clock=lambda: now[0])
+    courier.put(1)
+    assert seen.acquire(timeout=60)
+    now[0] += 2 * monitor_queue.PAUSE_SECONDS
+    courier.put(2)
+    courier.close(60.0)
+    courier._thread.join(60)
+    assert courier.dropped == 2
+    assert said == ["warning: the monitor misses messages, 1 so far (OSError: gone)"]
+    assert handled[0] == 1
+
+
+def test_items_arrive_in_order_and_the_last_before_the_end() -> None:
+    arrived: list[int] = []
+    courier = Courier(arrived.append, print, size=1000)
+    for number in range(500):
+        courier.put(number)
+    courier.close(60.0)
+    assert arrived == list(range(500)) and courier.dropped == 0
+
+
+def test_credentials_are_those_of_prefect() -> None:
+    assert credentials({}) == {}
+    assert credentials({"PREFECT_API_AUTH_STRING": "a:b"}) == {"Authorization": "Basic YTpi"}
+
+
+def test_the_journal_keeps_every_event(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "train.jsonl"
+    for event in STAGE:
+        Journal(path, clock=lambda: 5.0).tell(event)
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [row["event"] for row in rows] == [type(event).__name__ for event in STAGE]
+    assert rows[8]["metrics"] == {"round": 1.0, "r_main": 0.25} and rows[0]["time"] == 5.0
+
+
+def test_a_journal_that_cannot_be_written_is_let_be(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file where the folder should be")
+    Journal(tmp_path / "logs" / "train.jsonl").tell(STAGE[0])
+    assert (tmp_path / "logs").read_text() == "a file where the folder should be"
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:9/api"])
+def test_a_stage_imports_no_prefect(url: str | None, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from cosearch.core.monitor import Ended;"
+        "from cosearch.engines.build import build_monitor;"
+        "build_monitor(Path('j'), scalars=None, say=print).tell(Ended(''));"
+        "sys.exit('prefect' in sys.modules)"
+    )
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment |= {"PREFECT_API_URL": url} if url else {}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment)
+    assert done.returncode == 0
