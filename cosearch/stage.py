@@ -5,13 +5,15 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from cosearch import config
 from cosearch.artifacts import Paths, write_json
@@ -35,6 +37,10 @@ AXES: dict[str, Callable[[str], Any]] = {
     "seed": int,
     "scope": str,
 }
+
+
+class Stopped(SystemExit):
+    """The stage was told to end."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,7 @@ def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) ->
     for axis in axes:
         parser.add_argument(f"--{axis}", required=True, type=AXES[axis])
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _stop)
     try:
         _run(name, page, arguments, axes)
     except (ValueError, OSError) as error:
@@ -132,12 +139,19 @@ def _run(
     write_json(stage.paths.timing(stage.title), record)
 
 
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(128 + number)
+
+
 @contextmanager
 def _watched(stage: Stage) -> Iterator[None]:
     """Tell how the stage begins and ends, however it ends."""
     stage.monitor.tell(Began(stage.title, stage.paths.profile))
     try:
         yield
+    except (KeyboardInterrupt, Stopped):
+        stage.monitor.tell(Ended("stopped; start it again to go on", stopped=True))
+        raise
     except BaseException as error:
         stage.monitor.tell(Ended(" ".join(str(error).split()) or type(error).__name__))
         raise

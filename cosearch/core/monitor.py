@@ -64,9 +64,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The stage ended; ``cause`` is why it failed, in one line, empty where it went well."""
+    """The stage ended; ``cause`` is why it failed, in one line, empty where it went well.
+    ``stopped``: it was told to end, and goes on when it is started again."""
 
     cause: str
+    stopped: bool = False
 
 
 Event = Began | Entered | Left | Advanced | RoundBegan | RoundEnded | Published | Ended

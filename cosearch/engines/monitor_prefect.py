@@ -106,7 +106,7 @@ class StageRun:
             case Published():
                 self._publish(event)
             case Ended():
-                self._end(event.cause)
+                self._end(event)
 
     def _open(self) -> str:
         """The id of the flow run; made at the first call that reaches the server."""
@@ -188,8 +188,9 @@ class StageRun:
         self._artifact(_key(self.began.stage, "report"), "markdown", event.markdown, event.title)
         self._log(f"{event.title}: {event.place}")
 
-    def _end(self, cause: str) -> None:
-        kind = "FAILED" if cause else "COMPLETED"
+    def _end(self, event: Ended) -> None:
+        cause = event.cause
+        kind = "CANCELLED" if event.stopped else "FAILED" if cause else "COMPLETED"
         for made in self._running.values():
             self._set("task", made, kind, cause)
         if cause:

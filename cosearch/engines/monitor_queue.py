@@ -3,21 +3,24 @@
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 WARN_SECONDS = 60.0
 """Warnings come at most this often."""
+RETRY_SECONDS = (0.2, 1.0)
+"""A delivery that fails is tried again after these: a locked database is free soon."""
 PAUSE_SECONDS = 2.0
-"""After a failed delivery nothing is delivered for so long."""
+"""After a delivery that failed for good nothing is delivered for so long."""
 
 
 class Courier(Generic[Item]):
     """Delivers items in order on a daemon thread.
 
     ``put`` never waits: an item that finds the queue full is dropped and counted. An item whose
-    delivery raises is dropped and counted too, and so is what arrives in the pause after it.
+    delivery raises at the last of its ``retries`` is dropped and counted too, and so is what
+    arrives in the pause after it.
     ``say`` prints a warning. ``open`` runs first, on the thread; if it says no, nothing is ever
     delivered.
     """
@@ -30,9 +33,11 @@ class Courier(Generic[Item]):
         size: int,
         open: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
+        retries: Sequence[float] = RETRY_SECONDS,
     ) -> None:
         self.dropped = 0
         self._deliver, self._say, self._open, self._clock = deliver, say, open, clock
+        self._retries = retries
         self._queue: queue.Queue[Item | None] = queue.Queue(size)
         self._guard = threading.Lock()
         self._warned, self._silent_until = float("-inf"), float("-inf")
@@ -65,10 +70,18 @@ class Courier(Generic[Item]):
                 self._drop("it does not answer")
                 continue
             try:
-                self._deliver(item)
+                self._persist(item)
             except Exception as error:  # whatever it is, the work goes on
                 self._silent_until = self._clock() + PAUSE_SECONDS
                 self._drop(f"{type(error).__name__}: {error}")
+
+    def _persist(self, item: Item) -> None:
+        for seconds in self._retries:
+            try:
+                return self._deliver(item)
+            except Exception:
+                time.sleep(seconds)
+        return self._deliver(item)
 
     def _drop(self, reason: str) -> None:
         with self._guard:

@@ -83,6 +83,13 @@ def test_a_failure_ends_what_runs_with_its_cause(server: Server) -> None:
     assert server.bodies("/logs/")[-1][0]["level"] == 40
 
 
+def test_a_stage_that_was_stopped_is_cancelled(server: Server) -> None:
+    run = StageRun(Rest(server.url, {}, 5.0), ["cosearch", "workspace:x"], None)
+    for event in (STAGE[0], Ended("stopped", stopped=True)):
+        run.deliver(event)
+    assert server.bodies(f"/flow_runs/{run.id}/set_state")[0]["state"]["type"] == "CANCELLED"
+
+
 def test_progress_moves_one_artifact_and_each_round_has_a_table(server: Server) -> None:
     delivered(server)
     made = server.bodies("/artifacts/")
@@ -161,7 +168,7 @@ def test_a_warning_comes_once_a_minute_and_a_pause_follows_a_failure() -> None:
         seen.release()
         raise OSError("gone")
 
-    courier = Courier(deliver, said.append, size=10, clock=lambda: now[0])
+    courier = Courier(deliver, said.append, size=10, clock=lambda: now[0], retries=())
     courier.put(1)
     assert seen.acquire(timeout=60)
     now[0] += 2 * monitor_queue.PAUSE_SECONDS
@@ -171,6 +178,20 @@ def test_a_warning_comes_once_a_minute_and_a_pause_follows_a_failure() -> None:
     assert courier.dropped == 2
     assert said == ["warning: the monitor misses messages, 1 so far (OSError: gone)"]
     assert handled[0] == 1
+
+
+def test_a_delivery_that_fails_is_tried_again() -> None:
+    tries: list[int] = []
+
+    def deliver(item: int) -> None:
+        tries.append(item)
+        if len(tries) < 3:
+            raise OSError("locked")
+
+    courier = Courier(deliver, print, size=10, retries=(0.0, 0.0))
+    courier.put(7)
+    courier.close(60.0)
+    assert tries == [7, 7, 7] and courier.dropped == 0
 
 
 def test_items_arrive_in_order_and_the_last_before_the_end() -> None:
