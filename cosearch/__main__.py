@@ -1,5 +1,4 @@
-"""Small commands beside the graph: ``python -m cosearch show | readme | check | doctor | plan |
-fetch``."""
+"""Small commands beside the graph; ``python -m cosearch --help`` lists them."""
 
 import argparse
 import sys
@@ -40,6 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
     plan.add_argument("--seed", type=int, default=0)
     plan.add_argument("--check", type=int, metavar="SEED", help="predicted and measured tokens")
+    init = commands.add_parser("init", help="make a profile over your own questions and corpus")
+    init.add_argument("--questions", required=True, type=Path, metavar="FILE.jsonl")
+    init.add_argument("--corpus", required=True, type=Path, metavar="FILE.jsonl")
+    init.add_argument("--name", required=True, help="name of the profile")
+    init.add_argument("--like", default="mini", help="profile to copy the rest from")
+    init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "show":
@@ -52,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _doctor(chosen.profile)
         elif chosen.command == "plan":
             _plan(chosen)
+        elif chosen.command == "init":
+            _init(chosen)
         else:
             config.load(chosen.profile)
             print("params.yaml: every key, value and reference is good")
@@ -115,6 +122,15 @@ def _plan(chosen: argparse.Namespace) -> None:
 
 def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160)
+
+
+def _init(chosen: argparse.Namespace) -> None:
+    from cosearch.init import make_profile
+
+    found = make_profile(
+        chosen.name, chosen.questions, chosen.corpus, like=chosen.like, kind=chosen.kind
+    )
+    print("\n".join(found.lines()))
 
 
 def _show(profile: str, scope: str) -> None:

@@ -120,7 +120,7 @@ def read_passages(path: str | Path) -> Iterator[Passage]:
     path = Path(path)
     for number, record in read_records(path):
         try:
-            found = _passages_of(record)
+            found = passages_of(record)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"{path}: row {number}: not a passage ({error!r})") from error
         for passage in found:
@@ -143,7 +143,8 @@ def split_contents(contents: str) -> tuple[str, str]:
     return title.replace('""', '"'), text.replace('""', '"').strip()
 
 
-def _passages_of(record: Record) -> list[Passage]:
+def passages_of(record: Record) -> list[Passage]:
+    """Passages of one row. Raises KeyError, TypeError, ValueError or AttributeError."""
     if "title" in record and "text" in record:
         return [_passage(record, record["title"], record["text"])]
     if "contents" in record:

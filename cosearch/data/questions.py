@@ -76,12 +76,13 @@ def sample_questions(
     for dataset, size in sizes.items():
         ids = (question.id for question in questions if question.dataset == dataset)
         limit = size if dataset in whole else max(1, round(size * fraction))
-        ordered = sorted(ids, key=lambda id_, name=dataset: _sample_key(name, id_))  # type: ignore[misc]
+        ordered = sorted(ids, key=lambda id_, name=dataset: order_key(name, id_))  # type: ignore[misc]
         kept.update((dataset, id_) for id_ in ordered[:limit])
     return [question for question in questions if (question.dataset, question.id) in kept]
 
 
-def _sample_key(dataset: str, id_: str) -> str:
+def order_key(dataset: str, id_: str) -> str:
+    """Sorts questions in an order that their places in a file do not change."""
     return hashlib.sha256(f"cosearch-eval|{dataset}|{id_}".encode()).hexdigest()
 
 

@@ -1,0 +1,157 @@
+"""From a user's two files to parameters that validate, or to the rows that are wrong."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cosearch import config, schema
+from cosearch.__main__ import main
+from cosearch.artifacts import Paths
+from cosearch.data.assemble import assemble, read_questions
+from cosearch.init import add_profile, make_profile
+
+ROOT = Path(__file__).parents[1]
+
+
+def write_lines(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+def questions(count: int = 50, **more: Any) -> list[dict[str, Any]]:
+    return [{"question": f"Who wrote book {n}?", "answer": [f"writer {n}"]} | more for n in range(count)]  # fmt: skip  # noqa: E501
+
+
+def passages(count: int = 500) -> list[dict[str, Any]]:
+    return [{"id": f"p{n}", "title": f"Book {n}", "text": f"By writer {n}."} for n in range(count)]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project's parameters beside a folder with the user's files."""
+    root = tmp_path / "project"
+    root.mkdir()
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copyfile(ROOT / name, root / name)
+    (root / "models").mkdir()
+    (tmp_path / "mine").mkdir()
+    write_lines(tmp_path / "mine" / "q.jsonl", questions())
+    write_lines(tmp_path / "mine" / "c.jsonl", passages())
+    monkeypatch.chdir(root)
+    return root
+
+
+def init(*more: str) -> None:
+    files = ("--questions", "../mine/q.jsonl", "--corpus", "../mine/c.jsonl")
+    main(["init", *files, "--name", "books", *more])
+
+
+@pytest.mark.parametrize("like", ["mini", "tiny"])
+def test_fifty_questions_become_a_profile_that_loads(
+    project: Path, like: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (project / "params.yaml").read_text("utf-8")
+    init("--like", like)
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "questions: 50 (30 train, 10 dev, 10 test); passages: 500"
+    )
+    settings = config.load("books")
+    assert settings.section(schema.Models).agent.startswith("models/books/")
+    assert settings.section(schema.Train) == config.load(like).section(schema.Train)
+    assemble(settings.section(schema.Data), Path("."), Paths("books"))
+    found = {split: read_questions(Paths("books"), split) for split in ("train", "dev", "test")}
+    assert {split: len(rows) for split, rows in found.items()} == {
+        "train": 30,
+        "dev": 10,
+        "test": 10,
+    }
+    assert {q.golds[0] for rows in found.values() for q in rows} == {
+        f"writer {n}" for n in range(50)
+    }
+    after = (project / "params.yaml").read_text("utf-8")
+    start = after.index("  books:")
+    added = len(after) - len(before)
+    assert after[:start] + after[start + added :] == before
+
+
+def test_the_folder_leads_to_the_graph_and_the_models(project: Path) -> None:
+    (project / "models" / "mini").mkdir()
+    init()
+    folder = project / "profiles" / "books"
+    assert (folder / "dvc.yaml").samefile(project / "dvc.yaml")
+    assert (folder / "params.yaml").samefile(project / "params.yaml")
+    assert yaml.safe_load((folder / "profile.yaml").read_text())["profile"] == "books"
+    assert (project / "models" / "books").samefile(project / "models" / "mini")
+
+
+def test_splits_that_rows_name_are_kept(project: Path, tmp_path: Path) -> None:
+    rows = [
+        {"id": str(n), "question": f"Who {n}?", "golden_answers": ["a"], "answer_aliases": [],
+         "supporting_ids": [], "split": ("train", "dev", "test")[n % 3]}
+        for n in range(9)
+    ]  # fmt: skip
+    write_lines(tmp_path / "mine" / "q.jsonl", rows)
+    init()
+    kept = (project / "profiles/books/questions.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["split"] for line in kept] == [row["split"] for row in rows]
+
+
+def test_a_split_stays_when_rows_change_places(project: Path, tmp_path: Path) -> None:
+    named = [{"id": f"q{n}", "question": f"Who {n}?", "golden_answers": ["a"]} for n in range(20)]
+    found = []
+    for name, rows in (("one", named), ("two", named[::-1])):
+        path = write_lines(tmp_path / f"{name}.jsonl", rows)
+        make_profile(name, path, Path("../mine/c.jsonl"), like="mini", kind="single")
+        lines = (project / f"profiles/{name}/questions.jsonl").read_text("utf-8").splitlines()
+        found.append({(row["id"], row["split"]) for row in map(json.loads, lines)})
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("q", '{"question": "Who?", "answer": ["x"]}\n{"question": "Who?"}\nno json\n',
+         "2 of 3 rows: line 2: no key 'answer'; line 3: Expecting value"),
+        ("q", '{"question": "Who?", "answer": [" "]}\n', "1 of 1 rows: line 1: no gold answer"),
+        ("q", '{"question": " ", "answer": ["x"]}\n', "line 1: blank 'question'"),
+        ("q", "[1]\n", "line 1: list, not an object"),
+        ("q", '{"text": 1}\n', "line 1: no known format has keys ['text']"),
+        ("q", "", "no rows"),
+        ("q", '{"question": "Who?", "answer": ["x"]}\n', "every split needs a question"),
+        ("c", '{"id": "a", "title": "t", "text": "x"}\n\n{"id": "a", "title": "t", "text": "y"}\n',
+         "1 of 2 rows: line 3: duplicate id 'a'"),
+        ("c", '{"id": "a", "title": "t", "text": " "}\n', "line 1: passage 't' has no text"),
+        ("c", '{"id": "a", "title": "t", "text": "x"}\n', "1 passages, but a search asks for 20"),
+    ],
+)  # fmt: skip
+def test_faulty_rows_are_named_by_line_and_nothing_is_written(
+    project: Path, tmp_path: Path, file: str, text: str, words: str
+) -> None:
+    (tmp_path / "mine" / f"{file}.jsonl").write_text(text, "utf-8")
+    before = (project / "params.yaml").read_bytes()
+    with pytest.raises(SystemExit, match=re.escape(words)):
+        init()
+    assert (project / "params.yaml").read_bytes() == before
+    assert not (project / "profiles").exists()
+
+
+def test_only_the_first_faults_are_listed(project: Path, tmp_path: Path) -> None:
+    write_lines(tmp_path / "mine" / "q.jsonl", questions(9, answer=[]))
+    with pytest.raises(SystemExit, match=r"9 of 9 rows: line 1: [^;]*(; line [2-5]: [^;]*){4}$"):
+        init()
+
+
+@pytest.mark.parametrize(("name", "words"), [("Books!", "lower case"), ("tiny", "there already")])
+def test_a_name_that_is_none_or_taken_is_refused(project: Path, name: str, words: str) -> None:
+    with pytest.raises(SystemExit, match=words):
+        init("--name", name)
+
+
+def test_a_file_without_the_pattern_is_refused() -> None:
+    with pytest.raises(ValueError, match="no line"):
+        add_profile("profiles:\n  tiny:\n", "books", "mini", "")
