@@ -1,8 +1,8 @@
 """The graph as a Prefect flow: ``python -m flows.reproduce TARGET``, with a server running.
 
-DVC's own graph, one task for each stage, each a ``dvc repro --single-item``; a stage that trains
-reports its rounds as a flow run below its task. DVC alone decides what runs, and nothing here
-needs Prefect's database to go on later. Outputs and dvc.lock are those of a plain ``dvc repro``.
+DVC's own graph, one task for each stage, each a ``dvc repro --single-item``; the task links to the
+flow run that the stage itself reports as. DVC alone decides what runs, and nothing here needs
+Prefect's database to go on later. Outputs and dvc.lock are those of a plain ``dvc repro``.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from flows.side_by_side import LOGS, plan, stoppable
 from flows.side_by_side import reproduce as run_side_by_side
 
 PARENT_RUN, PARENT_TASK = "COSEARCH_FLOW_RUN", "COSEARCH_TASK_RUN"
-"""Where a stage finds the run and the task run that it reports below."""
+"""Where a stage finds the run and the task run that it belongs to."""
 
 
 @task(name="stage", cache_policy=NO_CACHE, persist_result=False)
@@ -109,7 +109,7 @@ def reproduce(
 
 
 def experiment(names: Sequence[str], overrides: Sequence[str], processes: Processes) -> State[Any]:
-    """One task around ``dvc exp run``; its stages report below it as they run."""
+    """One task around ``dvc exp run``; its stages report as they run."""
     values = [word for override in overrides for word in ("--set-param", override)]
     title = re.sub(r"[^\w-]+", "-", runtime.flow_run.name)
     command = [*DVC[:-1], "exp", "run", "--temp", "--name", title, *values, *names]

@@ -119,11 +119,25 @@ class StageRun:
             "name": self.began.stage,
             "parameters": {"stage": self.began.stage, "profile": self.began.profile},
             "tags": [*self.tags, f"profile:{self.began.profile}"],
-            "parent_task_run_id": self.parent,
             "state": _state("RUNNING"),
         }
-        self.id = self.rest.call("POST", "/flow_runs/", body)["id"]
-        return self.id or ""
+        made: str = self.rest.call("POST", "/flow_runs/", body)["id"]
+        self.id = made
+        if self.parent:
+            self._link(made, self.parent)
+        return made
+
+    def _link(self, run: str, task: str) -> None:
+        """Lead from the flow's task run to this run and back. Prefect's own way, a subflow, would
+        take the task's place in the graph of the flow and lose its edges."""
+        assert self.began is not None
+        key, page = _key(self.began.stage, "run"), self.rest.url.rstrip("/").removesuffix("/api")
+        for owner, name, path in (
+            ({"task_run_id": task}, self.began.stage, f"flow-run/{run}"),
+            ({"flow_run_id": run}, "its task in the reproduce flow", f"task-run/{task}"),
+        ):
+            body = {"key": key, "type": "markdown", "data": f"[{name}]({page}/runs/{path})"}
+            self.rest.call("POST", "/artifacts/", {**body, **owner})
 
     def _bury(self) -> None:
         """Runs of this stage that a kill left behind would stay Running for ever."""

@@ -112,7 +112,7 @@ def test_runs_that_a_kill_left_behind_are_ended(server: Server) -> None:
     assert server.bodies("/flow_runs/old/set_state")[0]["state"]["type"] == "CRASHED"
 
 
-def test_a_stage_of_a_flow_stands_below_its_task(server: Server) -> None:
+def test_a_stage_of_a_flow_and_its_task_lead_to_each_other(server: Server) -> None:
     said: list[str] = []
     environment = {"PREFECT_API_URL": server.url, PARENT_RUN: "blue-owl", PARENT_TASK: "t1"}
     environment["PREFECT_API_KEY"] = "secret"
@@ -120,7 +120,12 @@ def test_a_stage_of_a_flow_stands_below_its_task(server: Server) -> None:
     for event in (STAGE[0], Ended("")):
         monitor.tell(event)
     run = server.bodies("/flow_runs/")[0]
-    assert run["parent_task_run_id"] == "t1" and "reproduce:blue-owl" in run["tags"]
+    assert "reproduce:blue-owl" in run["tags"]
+    there, back = server.bodies("/artifacts/")
+    page = server.url.removesuffix("/api")
+    assert (there["task_run_id"], back["flow_run_id"]) == ("t1", monitor.run.id)
+    assert there["data"] == f"[train@co_search-0]({page}/runs/flow-run/{monitor.run.id})"
+    assert back["data"].endswith(f"({page}/runs/task-run/t1)")
     assert server.headers[0]["Authorization"] == "Bearer secret"
     assert (monitor.dropped, said) == (0, [])
 
