@@ -24,6 +24,7 @@ from cosearch.engines.monitor_journal import Journal
 from cosearch.engines.monitor_prefect import PARENT_RUN, PARENT_TASK, PrefectMonitor, StageRun
 from cosearch.engines.monitor_queue import Courier
 from cosearch.engines.monitor_rest import Refused, Rest, credentials
+from cosearch.engines.monitor_scalars import Scalars
 from tests.engines.servers import Server, serving
 
 STAGE = [
@@ -226,6 +227,22 @@ def test_a_journal_that_cannot_be_written_is_let_be(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where the folder should be")
     Journal(tmp_path / "logs" / "train.jsonl").tell(STAGE[0])
     assert (tmp_path / "logs").read_text() == "a file where the folder should be"
+
+
+def test_scalars_are_those_of_the_rounds(tmp_path: Path) -> None:
+    scalars = Scalars(tmp_path / "scalars")
+    for event in STAGE:
+        scalars.tell(event)
+    written = b"".join(path.read_bytes() for path in (tmp_path / "scalars").iterdir())
+    assert written.count(b"r_main") == 2
+
+
+def test_scalars_without_their_package_are_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ValueError, match=r"runtime\.scalars needs the extra `scalars`"):
+        Scalars(tmp_path)
 
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:9/api"])
