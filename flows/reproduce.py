@@ -90,7 +90,7 @@ def reproduce(
 ) -> State[Any]:
     """Bring ``targets`` of a profile up to date, ``jobs`` stages at once.
 
-    With ``overrides``, such as ``variants.cosearch.set={reward.gamma: 0.3}``, the run is a DVC
+    With ``overrides``, such as ``presets.paper.reward.gamma=0.3``, the run is a DVC
     experiment beside the working folder, which stays as it is; ``dvc exp show`` lists its results.
     """
     names = [f"{folder_of(profile)}{name}" for name in targets or ["report@core_seed_0"]]
