@@ -5,16 +5,17 @@ writes a clock, a host name or an absolute path; timings stand under ``timing/``
 but the report reads.
 """
 
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from safetensors import SafetensorError
 
 SPAN = pl.Struct({"kind": pl.String, "turn": pl.Int32, "start": pl.Int32, "end": pl.Int32})
 CANDIDATE = pl.Struct({"id": pl.String, "score": pl.Float64, "relevant": pl.Boolean})
@@ -192,14 +193,40 @@ class Paths:
         return Path(".runs") / self.profile / name / fingerprint
 
 
-def write_aside(path: Path, write: Callable[[Path], None]) -> None:
-    """Call ``write`` with a path beside ``path``, sync it and rename it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write_aside(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write`` with a path beside ``path``, sync it and rename it into place.
+
+    Raises OSError naming ``path`` where it cannot be written; nothing half-written stays.
+    """
     aside = path.with_name(f".{path.name}.new")
-    write(aside)
-    with aside.open("rb") as handle:
-        os.fsync(handle.fileno())
-    aside.replace(path)
+    with named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write(aside)
+            sync(aside)
+            aside.replace(path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        sync(path.parent)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Failures to write inside name ``path``, which a full disk does not."""
+    try:
+        yield
+    except (OSError, RuntimeError, pl.exceptions.PolarsError, SafetensorError) as error:
+        raise OSError(f"{path}: cannot be written ({' '.join(str(error).split())})") from error
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -209,11 +236,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write ``data``."""
-
-    def write(aside: Path) -> None:
-        aside.write_bytes(data)
-
-    write_aside(path, write)
+    write_aside(path, lambda aside: aside.write_bytes(data))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -266,23 +289,20 @@ def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
     return frame
 
 
-def hash_value(value: Mapping[str, Any]) -> str:
-    """SHA-256 of a JSON value, independent of key order."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
 def publish_folder(source: Path, target: Path) -> None:
     """Put a copy of ``source`` in place of ``target`` in one rename."""
     aside = target.with_name(f".{target.name}.new")
     shutil.rmtree(aside, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(source, aside)
-    shutil.rmtree(target, ignore_errors=True)
-    aside.replace(target)
+    move_folder(aside, target)
 
 
 def move_folder(source: Path, target: Path) -> None:
     """Put ``source`` in place of ``target`` in one rename, without a copy."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)
+    for path in (*source.rglob("*"), source):
+        sync(path)
+    with named(target):
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(target)
+        sync(target.parent)

@@ -271,10 +271,19 @@ class Profile(Section):
     evaluate: Evaluate
 
 
+class EngineLimits(Section):
+    """How long a batch of an engine may take, and how often one that failed is tried."""
+
+    deadline_s: Annotated[float, Field(gt=0)]
+    tries: Positive
+    backoff_s: NonNegative
+
+
 class Runtime(Section):
-    """How fast and how watched, not what."""
+    """How fast, how patiently and how watched, not what."""
 
     threads: Positive
+    engine: EngineLimits
     scalars: bool
 
 

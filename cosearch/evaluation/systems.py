@@ -47,7 +47,7 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     for shard in collect(
         play,
         questions,
-        engines_of(retriever, policies, stage.sign),
+        engines_of(retriever, policies, stage),
         samples=1,
         shard_questions=block.shard_questions,
     ):

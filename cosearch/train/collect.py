@@ -1,7 +1,7 @@
 """Rollouts of many questions, shard by shard. A shard is the unit of batching and of resume."""
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from cosearch.core.lockstep import run_lockstep
 from cosearch.core.protocols import Engine, Request
@@ -11,6 +11,18 @@ Play = Callable[[Question, int], Coroutine[Request, Any, Trajectory]]
 """Starts one trajectory: (question, sample number) -> coroutine."""
 
 
+class Kept(Protocol):
+    """Finished shards that survive a kill; ``train.shards.Shards`` is one."""
+
+    def read(
+        self, number: int, questions: Sequence[Question], samples: int
+    ) -> list[Trajectory] | None:
+        """Trajectories of shard ``number``, or None if it is not finished."""
+
+    def write(self, number: int, trajectories: Sequence[Trajectory]) -> None:
+        """Keep a finished shard."""
+
+
 def collect(
     play: Play,
     questions: Sequence[Question],
@@ -18,10 +30,17 @@ def collect(
     *,
     samples: int,
     shard_questions: int,
+    kept: Kept | None = None,
 ) -> Iterator[list[Trajectory]]:
-    """Trajectories of each shard, the samples of a question side by side."""
-    for start in range(0, len(questions), shard_questions):
+    """Trajectories of each shard, the samples of a question side by side. Shards that are ``kept``
+    are not rolled out again."""
+    for number, start in enumerate(range(0, len(questions), shard_questions)):
         shard = questions[start : start + shard_questions]
-        yield run_lockstep(
-            [play(question, sample) for question in shard for sample in range(samples)], engines
-        )
+        found = kept.read(number, shard, samples) if kept else None
+        if found is None:
+            found = run_lockstep(
+                [play(question, sample) for question in shard for sample in range(samples)], engines
+            )
+            if kept:
+                kept.write(number, found)
+        yield found

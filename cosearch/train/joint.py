@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from cosearch import schema
-from cosearch.artifacts import read_json, write_json
+from cosearch.artifacts import move_folder, named, read_json, write_json
 from cosearch.config import FIXED_RANKER
+from cosearch.core.hashes import hash_file
 from cosearch.core.protocols import Judge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
@@ -16,6 +17,7 @@ from cosearch.data.index import open_corpus
 from cosearch.rows import Training, Variant
 from cosearch.stage import Stage
 from cosearch.train.collect import Play, collect
+from cosearch.train.deadline import Limits, check_scores, guarded
 from cosearch.train.guards import Diverged, Guards
 from cosearch.train.loop import LoopRules, train
 from cosearch.train.measure import measure
@@ -23,6 +25,8 @@ from cosearch.train.pipelines import EVALUATED_AS, HEADS, pipeline
 from cosearch.train.policy import Policy
 from cosearch.train.ranker import read_fixed_ranker
 from cosearch.train.resume import RunStore, owners
+from cosearch.train.retrieved import Remembering
+from cosearch.train.sealed import hashes
 from cosearch.train.wiring import (
     Parts,
     engines_of,
@@ -105,11 +109,13 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
         simulator=simulator.model_dump(),
         judge=judging.model_dump(),
     )
-    _, retriever = open_corpus(stage.settings, stage.paths)
-    with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
+    memory = Remembering(*reversed(open_corpus(stage.settings, stage.paths)))
+    with RunStore(stage.paths.run(stage.title, fingerprint(who)), who, memory) as store:
+        if store.notice:
+            stage.progress.say(f"{stage.title}: {store.notice}")
         policies = open_policies(parts, simulator, variant, folders, store.folder)
         setup = Setup(parts, simulator, variant, seed, folders, policies)
-        engines = engines_of(retriever, policies, stage.sign)
+        engines = engines_of(memory, policies, stage)
         dev = read_questions(stage.paths, "dev")
         diverged = train(
             rules=setup.rules(),
@@ -147,7 +153,9 @@ def judge_of(parts: Parts, block: schema.Judge, stage: Stage) -> Judge | None:
     """The judge, where the variant's ranker is paid by one."""
     if parts.method.reward.source != "judge":
         return None
-    return open_judge(block, parts.model(block.model), stage.paths.judge_answers)
+    judge = open_judge(block, parts.model(block.model), stage.paths.judge_answers)
+    limits = Limits(**stage.settings.file.runtime.engine.model_dump())
+    return cast(Judge, guarded("judge", judge, limits, check_scores))
 
 
 def open_policies(
@@ -203,20 +211,25 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
     last good round."""
     if diverged:
         store.resume(setup.policies, setup.learners)
-    store.publish(target, diverged.round if diverged else setup.parts.train.rounds)
+    aside = store.fresh("published")
+    store.publish(aside, diverged.round if diverged else setup.parts.train.rounds)
     models = dict(setup.folders)
     owner = owners(setup.policies, setup.learners)
     for role in setup.learners:
         if owner[role] == role:
-            setup.policies[role].export(target / role)
+            with named(target / role):
+                setup.policies[role].export(aside / role)
         models[role] = str(target / owner[role])
     record = {
         "models": models,
         "rounds": setup.parts.train.rounds,
         "set": dict(setup.variant.set),
         "diverged": asdict(diverged) if diverged else None,
+        "accepted": store.accepted,
+        "files": hashes(aside),
     }
-    write_json(target / "trained.json", record)
+    write_json(aside / "trained.json", record)
+    move_folder(aside, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +244,12 @@ class Trained:
 
 
 def read_trained(target: Path) -> Trained:
-    """The record of a trained variant."""
+    """The record of a trained variant. Raises ValueError for a model file that is not as it was
+    when it was written."""
     record = read_json(target / "trained.json")
+    for name, sum in record["files"].items():
+        if name.endswith(".safetensors") and hash_file(target / name) != sum:
+            raise ValueError(f"{target / name}: truncated or altered; train the variant again")
     diverged = record["diverged"] and Diverged(**record["diverged"])
     return Trained(record["models"], record["rounds"], record["set"], diverged)
 

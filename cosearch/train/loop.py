@@ -79,7 +79,7 @@ def train(
     for number in range(first, rules.rounds):
         report(number, "rollout", {})
         with phase("rollout"):
-            trajectories = _roll_out(number, rules, questions, play(number), engines)
+            trajectories = _roll_out(number, rules, questions, play(number), engines, store)
         report(number, "update", {})
         with phase("score"):
             verdicts = assign_credit(trajectories, credit, judge)
@@ -149,6 +149,7 @@ def _roll_out(
     questions: Sequence[Question],
     play: Play,
     engines: Mapping[str, Engine],
+    store: RunStore,
 ) -> list[Trajectory]:
     batch = draw_questions(questions, number, rules.questions, rules.seed)
     shards = collect(
@@ -157,6 +158,7 @@ def _roll_out(
         engines,
         samples=rules.group_size,
         shard_questions=rules.shard_questions,
+        kept=store.shards(number),
     )
     return [trajectory for shard in shards for trajectory in shard]
 

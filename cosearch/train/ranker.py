@@ -7,7 +7,15 @@ from typing import Any
 import polars as pl
 
 from cosearch import schema
-from cosearch.artifacts import LISTS_SCHEMA, read_frame, read_json, write_frame, write_json
+from cosearch.artifacts import (
+    LISTS_SCHEMA,
+    move_folder,
+    named,
+    read_frame,
+    read_json,
+    write_frame,
+    write_json,
+)
 from cosearch.core.protocols import Engine, Retrieve
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
@@ -78,13 +86,15 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     zero rounds the base ranker stands in for it."""
     parts, block = Parts.of(stage.settings, {}), stage.settings.section(schema.FixedRanker)
     folder = parts.models.ranker
-    write_json(target / RECORD, {"ranker": str(target / "ranker") if block.rounds else folder})
     if not block.rounds:
+        write_json(target / RECORD, {"ranker": folder})
         return
     who = identity(parts, stage.paths, [folder], fixed_ranker=block.model_dump(), seed=seed)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     lists = read_lists(lists_path, corpus)
     with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
+        if store.notice:
+            stage.progress.say(f"{stage.title}: {store.notice}")
         policy = open_learner(
             folder,
             parts.ranker,
@@ -101,13 +111,18 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
             lists=lists,
             stage=generative_ranker(parts.tools({"ranker": policy}, policy.temperature)),
             policy=policy,
-            engines=engines_of(retriever, {"ranker": policy}, stage.sign),
+            engines=engines_of(retriever, {"ranker": policy}, stage),
             store=store,
             report=lambda number, phase, metrics: _report(stage, rules, number, phase, metrics),
             phase=stage.phase,
         )
-        store.publish(target, rules.rounds)
-        policy.export(target / "ranker")
+        aside = store.fresh("published")
+        store.publish(aside, rules.rounds)
+        with named(target / "ranker"):
+            policy.export(aside / "ranker")
+        record = {"accepted": store.accepted} if store.accepted else {}
+        write_json(aside / RECORD, record | {"ranker": str(target / "ranker")})
+        move_folder(aside, target)
         store.discard()
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cosearch.core.credit import CreditRules, Verdicts, assign_credit, ranker_samples
-from cosearch.core.lockstep import run_lockstep
 from cosearch.core.observe import PendingSearch
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
+from cosearch.train.collect import Kept, collect
 from cosearch.train.loop import Phase, untimed
 from cosearch.train.pipelines import ModelRanker
 from cosearch.train.policy import Policy, learn, prepare
@@ -94,7 +94,7 @@ def train_ranker(
         report(number, "rollout", {})
         batch = random.Random(derive(rules.seed, "lists", number)).sample(lists, rules.lists)
         with phase("rollout"):
-            trajectories = _rank(number, rules, batch, stage, engines)
+            trajectories = _rank(number, rules, batch, stage, engines, store.shards(number))
         report(number, "update", {})
         with phase("score"):
             verdicts = assign_credit(trajectories, credit)
@@ -115,14 +115,20 @@ def _rank(
     batch: Sequence[RankingList],
     stage: ModelRanker,
     engines: Mapping[str, Engine],
+    kept: Kept,
 ) -> list[Trajectory]:
+    """Rankings of ``batch``: a round is one shard, since it is a single batch of requests."""
     seed = derive(rules.seed, "round", number)
-    coroutines: list[Any] = [
-        rank_list(entry, sample, stage, seed, stage.sampling)
-        for entry in batch
-        for sample in range(rules.group_size)
-    ]
-    return run_lockstep(coroutines, engines)
+    entries = {entry.question: entry for entry in batch}
+    shards = collect(
+        lambda question, sample: rank_list(entries[question], sample, stage, seed, stage.sampling),
+        list(entries),
+        engines,
+        samples=rules.group_size,
+        shard_questions=max(1, len(batch)),
+        kept=kept,
+    )
+    return [trajectory for shard in shards for trajectory in shard]
 
 
 def _round(

@@ -1,12 +1,15 @@
 """From parameters to the parts of a run: rules of the core, policies, and their engines."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cosearch import presets, schema
-from cosearch.artifacts import Paths, hash_value
+from cosearch import presets, schema, stage
+from cosearch.artifacts import Paths
 from cosearch.config import Settings
 from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules
@@ -21,6 +24,7 @@ from cosearch.core.types import Question
 from cosearch.engines import build
 from cosearch.methods.bundle import METHODS
 from cosearch.train.collect import Play
+from cosearch.train.deadline import Limits, check_answers, guarded
 from cosearch.train.pipelines import Tools, sampling
 from cosearch.train.policy import Policy
 
@@ -150,17 +154,28 @@ def open_judge(block: schema.Judge, folder: str, answers: Path) -> Judge:
 
 
 def engines_of(
-    retriever: Engine, policies: Mapping[str, Policy], sign: Callable[[str], None]
+    retriever: Engine, policies: Mapping[str, Policy], stage: stage.Stage
 ) -> dict[str, Engine]:
-    """Engines by the names that requests use; each batch answered is a ``sign`` of life.
+    """Engines by the names that requests use, guarded by the limits of ``runtime.engine``; each
+    batch answered is a sign of life.
 
     Notes are written by the agent's own model (``refiner``).
     """
-    engines: dict[str, Engine] = {"retriever": retriever}
-    engines |= {role: policy.sampler for role, policy in policies.items()}
+    limits = Limits(**stage.settings.file.runtime.engine.model_dump())
+    samplers = {role: (policy.sampler, vocabulary(policy)) for role, policy in policies.items()}
     if "agent" in policies:
-        engines["refiner"] = policies["agent"].sampler
-    return {name: _heard(name, engine, sign) for name, engine in engines.items()}
+        samplers["refiner"] = samplers["agent"]
+    engines = {"retriever": guarded("retriever", retriever, limits, check_answers)}
+    for name, (sampler, tokens) in samplers.items():
+        check = partial(check_answers, vocabulary=tokens)
+        engines[name] = guarded(name, sampler, limits, check)
+    return {name: _heard(name, engine, stage.sign) for name, engine in engines.items()}
+
+
+def vocabulary(policy: Policy) -> int | None:
+    """How many token ids a policy's tokenizer knows; None for a codec without a tokenizer."""
+    tokenizer = getattr(policy.codec, "tokenizer", None)
+    return None if tokenizer is None else len(tokenizer)
 
 
 def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
@@ -198,4 +213,4 @@ def identity(parts: Parts, paths: Paths, folders: Sequence[str], **more: Any) ->
 
 def fingerprint(identity: Mapping[str, Any]) -> str:
     """A short name for an identity."""
-    return hash_value(identity)[:16]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,78 @@
+"""What the retriever found, kept with a run's state.
+
+A retriever encodes only the queries that it has not met, so which of them share a batch, and with
+that the last bits of their scores, depends on all that it met before. A resumed run gets that past
+back, and searches in the same batches as a run that was never stopped.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from cosearch.core.protocols import Engine, Retrieve
+from cosearch.core.types import Candidate, Passage
+
+
+class Passages(Protocol):
+    """Where passages are looked up; a corpus is one."""
+
+    def positions(self, ids: Sequence[str]) -> np.ndarray:
+        """Positions of passages by id, -1 for an unknown one."""
+
+    def passage(self, position: int) -> Passage:
+        """The passage at a position."""
+
+
+class Remembering:
+    """The engine ``retriever``, answering from what ``put`` brought back where it can.
+
+    Implements ``shards.Memory``; an entry is query, n, passage ids, scores.
+    """
+
+    def __init__(self, retriever: Engine, passages: Passages) -> None:
+        self._retriever, self._passages = retriever, passages
+        self._met: set[tuple[str, int]] = set()
+        self._back: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        self._new: list[list[Any]] = []
+
+    def __call__(self, requests: Sequence[Retrieve]) -> list[Sequence[Candidate]]:
+        """Candidates of each request, in order."""
+        unknown = [request for request in requests if _key(request) not in self._back]
+        found = self._retriever(unknown) if unknown else []
+        fresh = dict(zip(map(_key, unknown), found, strict=True))
+        self._remember(fresh)
+        return [
+            fresh[_key(request)] if _key(request) in fresh else self._recall(_key(request))
+            for request in requests
+        ]
+
+    def take(self) -> list[Any]:
+        """What was found since the last ``take``."""
+        taken, self._new = self._new, []
+        return taken
+
+    def put(self, entries: Sequence[Any]) -> None:
+        """Answer the queries of ``entries`` as they were answered. Raises ValueError for a passage
+        that the corpus does not have."""
+        ids = sorted({name for _, _, names, _ in entries for name in names})
+        places = dict(zip(ids, self._passages.positions(ids).tolist(), strict=True)) if ids else {}
+        if missing := [name for name, place in places.items() if place < 0]:
+            raise ValueError(f"a kept search found passage {missing[0]!r}, the corpus has none")
+        for query, n, names, scores in entries:
+            found = [(places[name], score) for name, score in zip(names, scores, strict=True)]
+            self._back[query, n] = found
+
+    def _remember(self, fresh: dict[tuple[str, int], Sequence[Candidate]]) -> None:
+        for key, candidates in fresh.items():
+            if key not in self._met:
+                self._met.add(key)
+                ids = [candidate.passage.id for candidate in candidates]
+                self._new.append([*key, ids, [candidate.score for candidate in candidates]])
+
+    def _recall(self, key: tuple[str, int]) -> list[Candidate]:
+        return [Candidate(self._passages.passage(p), score) for p, score in self._back[key]]
+
+
+def _key(request: Retrieve) -> tuple[str, int]:
+    return request.query, request.n
