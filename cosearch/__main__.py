@@ -9,6 +9,7 @@ from rich.console import Console
 
 from cosearch import config
 from cosearch.artifacts import SCOPES, Paths
+from cosearch.status import show_status
 
 SHOWN = ("main_large", "main_small", "ablations_large", "grid", "comparisons")
 """Tables that the README shows, beside Table 1."""
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     init.add_argument("--name", required=True, help="name of the profile")
     init.add_argument("--like", default="mini", help="profile to copy the rest from")
     init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
+    commands.add_parser("status", help="say what runs, where it is, and what died")
     chosen = parser.parse_args(arguments)
     try:
         if chosen.command == "show":
@@ -59,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _plan(chosen)
         elif chosen.command == "init":
             _init(chosen)
+        elif chosen.command == "status":
+            show_status()
         else:
             config.load(chosen.profile)
             print("params.yaml: every key, value and reference is good")

@@ -30,7 +30,7 @@ from cosearch.core.monitor import (
     RoundEnded,
 )
 from cosearch.engines.build import build_monitor
-from cosearch.progress import Progress
+from cosearch.progress import Lease, Progress
 
 AXES: dict[str, Callable[[str], Any]] = {
     "row": str,
@@ -58,7 +58,7 @@ class Stage:
     @property
     def title(self) -> str:
         """The stage's name in the graph: ``train@cosearch-0``."""
-        return "@".join(filter(None, (self.name, "-".join(map(str, self.axes.values())))))
+        return title_of(self.name, self.axes)
 
     def sign(self, note: str) -> None:
         """Show that long work goes on."""
@@ -94,6 +94,11 @@ class Stage:
         self.monitor.tell(Published(title, document.read_text("utf-8"), str(document)))
 
 
+def title_of(name: str, axes: Mapping[str, Any]) -> str:
+    """A stage's name in the graph."""
+    return "@".join(filter(None, (name, "-".join(map(str, axes.values())))))
+
+
 def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:
     """Parse the command line, check the parameters, run ``page`` and record the run.
 
@@ -117,7 +122,8 @@ def _run(
     settings = config.load(arguments.profile)
     values = {axis: getattr(arguments, axis) for axis in axes}
     paths = Paths(arguments.profile)
-    with Progress() as progress:
+    title = title_of(name, values)
+    with Lease(paths.run(title, "lease").parent) as lease, Progress(lease.hear) as progress:
         stage = Stage(name, settings, paths, values, progress)
         monitor = build_monitor(
             paths.journal(stage.title),

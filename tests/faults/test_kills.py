@@ -1,0 +1,98 @@
+"""SIGKILL at named points and at arbitrary ones: the same command ends with the same bytes."""
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.lab import Lab, kill_at, kill_at_event
+
+TRAIN = ("train", "--row", "cosearch-0")
+TRAINED = "train/core/seed_0/cosearch"
+SAMPLE = "cosearch.engines.generator_hf:HfGenerator._sample"
+STATE = "cosearch.train.resume:RunStore"
+TRAINER = "cosearch.engines.trainer_torch:TorchTrainer"
+WRITE = "cosearch.artifacts"
+
+TRAINING_POINTS = {
+    "mid-rollout, in its first shard": ("cosearch.train.joint:Remembering.__call__", 3, False),
+    "mid-rollout, in its second shard": (SAMPLE, 14, False),
+    "while a shard is written": ("cosearch.train.sealed:write_text", 2, False),
+    "after the first shard": ("cosearch.train.shards:Shards.write", 1, True),
+    "between rollout and update": ("cosearch.train.loop:assign_credit", 1, False),
+    "between the two updates": ("cosearch.train.loop:learn", 1, True),
+    "after both updates, before evaluation": ("cosearch.train.loop:learn", 2, True),
+    "in the second round's update": (f"{TRAINER}.update", 4, True),
+    "mid-Parquet, before it is renamed": ("cosearch.artifacts:sync", 12, False),
+    "mid-checkpoint, the first model written": (f"{TRAINER}.save", 1, True),
+    "mid-checkpoint, before the old one goes": ("cosearch.train.resume:remove_folder", 1, False),
+    "after the first round's checkpoint": (f"{STATE}.save", 1, True),
+    "mid-publishing, rollouts copied": (f"{STATE}.publish", 1, True),
+    "mid-publishing, one model exported": (f"{TRAINER}.export", 1, True),
+    "mid-publishing, before the rename": ("cosearch.train.joint:move_folder", 1, False),
+    "published, before the state goes": (f"{STATE}.discard", 1, False),
+}  # fmt: skip
+
+
+def check_training(calm: Lab, lab: Lab) -> None:
+    """The same command ends well, with the bytes of the run that nobody disturbed."""
+    ended = lab.stage(*TRAIN)
+    assert ended.code == 0, ended.said
+    assert lab.bytes_of(f"{TRAINED}/**/*") == calm.bytes_of(f"{TRAINED}/**/*")
+    assert not list(lab.folder.glob(".runs/tiny/train@cosearch-0/*/"))
+
+
+@pytest.mark.parametrize("point", TRAINING_POINTS)
+def test_a_killed_training_loses_nothing(calm: Lab, tmp_path: Path, point: str) -> None:
+    lab = calm.copy(tmp_path / "project", without=TRAINED)
+    where, nth, after = TRAINING_POINTS[point]
+    killed = lab.stage(*TRAIN, prepare=kill_at(where, nth, after=after))
+    assert killed.code == -signal.SIGKILL, killed.said
+    check_training(calm, lab)
+
+
+@pytest.mark.parametrize(
+    ("stage", "out", "where", "nth"),
+    [
+        ("data", "data", "cosearch.data.corpus:_copy_kept", 1),
+        ("encode", "encoded", "cosearch.data.encode:_save", 9),
+        ("encode", "encoded", "stages.encode:move_folder", 1),
+        ("index", "index", "faiss:write_index", 1),
+    ],
+)
+def test_a_killed_stage_runs_to_the_same_bytes(
+    calm: Lab, tmp_path: Path, stage: str, out: str, where: str, nth: int
+) -> None:
+    lab = calm.copy(tmp_path / "project", without=out)
+    killed = lab.stage(stage, prepare=kill_at(where, nth))
+    assert killed.code == -signal.SIGKILL, killed.said
+    ended = lab.stage(stage)
+    assert ended.code == 0, ended.said
+    assert lab.bytes_of(f"{out}/**/*") == calm.bytes_of(f"{out}/**/*")
+
+
+def test_a_killed_rollout_repeats_one_shard(calm: Lab, tmp_path: Path) -> None:
+    lab = calm.copy(tmp_path / "project", without=TRAINED)
+    lab.stage(*TRAIN, prepare=kill_at("cosearch.train.shards:Shards.write", 2))
+    (kept,) = lab.folder.glob(".runs/tiny/train@cosearch-0/*/shards/round_000001/shard_*.json")
+    before = kept.stat().st_mtime_ns
+    lab.stage(*TRAIN, prepare=kill_at("cosearch.train.loop:assign_credit", 1))
+    shards = sorted(kept.parent.iterdir())
+    assert [path.name for path in shards] == ["shard_00000.json", "shard_00001.json"]
+    assert kept.stat().st_mtime_ns == before
+    check_training(calm, lab)
+
+
+EVENTS = 60_000
+"""Calls of our code in an undisturbed training, about; a kill beyond the last one kills nothing."""
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("seed", range(50))
+def test_a_kill_at_any_event_loses_nothing(calm: Lab, tmp_path: Path, seed: int) -> None:
+    lab = calm.copy(tmp_path / "project", without=TRAINED)
+    count = random.Random(seed).randrange(1, EVENTS)
+    killed = lab.stage(*TRAIN, prepare=kill_at_event(count))
+    assert killed.code in (-signal.SIGKILL, 0), killed.said
+    check_training(calm, lab)

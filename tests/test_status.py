@@ -1,0 +1,78 @@
+"""What status says of stages that run, died, stopped or ended."""
+
+from pathlib import Path
+
+import pytest
+
+from cosearch.progress import Lease, Progress
+from cosearch.status import status
+
+
+class Clock:
+    """A clock that tests move."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_running_stage_says_where_it_is(tmp_path: Path) -> None:
+    clock = Clock()
+    folder = tmp_path / "tiny" / "train@cosearch-0"
+    with Lease(folder, clock) as lease, Progress(lease.hear) as progress:
+        progress.show("train", 2, 10, "rollout")
+        clock.now += 60
+        progress.show("train", 4, 10, "update")
+        clock.now += 5
+        (line,) = status(tmp_path, clock.now)
+    assert line.startswith(
+        "tiny/train@cosearch-0: runs, at 4 of 10, update, about 0:03:00 left, heard of 0:00:05 ago"
+    )
+    assert status(tmp_path, clock.now) == []
+
+
+def test_a_lease_is_written_once_a_second_at_most(tmp_path: Path) -> None:
+    clock = Clock()
+    with Lease(tmp_path / "tiny" / "encode", clock) as lease:
+        clock.now += 0.5
+        lease.hear("too early", 1, 2)
+        assert "starting" in status(tmp_path, clock.now)[0]
+        clock.now += 0.5
+        lease.hear("now", None, None)
+        assert "at 1 of 2, now" in status(tmp_path, clock.now)[0]
+
+
+def test_a_dead_stage_is_told_from_one_that_lives(tmp_path: Path) -> None:
+    lease = Lease(tmp_path / "tiny" / "index", Clock())
+    lease.__enter__()
+    lease._lock.close()  # what the system does when the process is killed
+    (line,) = status(tmp_path, 1003.0)
+    assert line.startswith("tiny/index: DIED 0:00:03 ago, starting, pid ")
+    assert line.endswith("the same command goes on from its state")
+
+
+def test_a_stopped_stage_says_why(tmp_path: Path) -> None:
+    with pytest.raises(OSError), Lease(tmp_path / "tiny" / "index", Clock()):
+        raise OSError("no space\nleft")
+    assert status(tmp_path, 1003.0) == ["tiny/index: stopped, starting: no space left"]
+
+
+def test_a_second_run_of_a_stage_is_refused(tmp_path: Path) -> None:
+    refused = pytest.raises(ValueError, match="another process runs this stage")
+    with Lease(tmp_path / "index"), refused:
+        Lease(tmp_path / "index").__enter__()
+    with Lease(tmp_path / "index"):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "index").write_text("a file")
+    with pytest.raises(ValueError, match="index: cannot be written"):
+        Lease(tmp_path / "index").__enter__()
+
+
+def test_what_is_no_lease_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "tiny" / "x").mkdir(parents=True)
+    (tmp_path / "tiny" / "x" / "lease.json").write_text("{")
+    assert status(tmp_path, 0.0) == []
