@@ -1,0 +1,145 @@
+"""Full disks, blocked paths, damaged files, two runs, other code: one line, and nothing is lost."""
+
+import fcntl
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cosearch.train import origin, resume
+from cosearch.train.joint import read_trained
+from tests.faults.lab import Lab, kill_at, limit_files
+from tests.faults.test_kills import TRAIN, TRAINED, check_training
+
+RUN = ".runs/tiny/train@cosearch-0"
+
+
+@pytest.fixture()
+def lab(calm: Lab, tmp_path: Path) -> Lab:
+    return calm.copy(tmp_path / "project", without=TRAINED)
+
+
+def complaint(lab: Lab, prepare: Callable[[], None] = lambda: None) -> str:
+    """The one line that the training ends with."""
+    ended = lab.stage(*TRAIN, prepare=prepare)
+    assert ended.code == 1, ended.said
+    assert "Traceback" not in ended.said
+    last = ended.said.strip().splitlines()[-1]
+    assert last.startswith("error: train: ")
+    return last
+
+
+def begun(lab: Lab) -> Path:
+    """A training killed in its second round; returns the run's folder."""
+    lab.stage(*TRAIN, prepare=kill_at("cosearch.train.loop:assign_credit", 2))
+    (folder,) = (path for path in (lab.folder / RUN).iterdir() if path.is_dir())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("size", "what"),
+    [(20_000, "shard_00000.json"), (400_000, "state/.new"), (9_000, "shard_00000.json")],
+)
+def test_a_full_disk_is_named_and_more_room_is_all_it_takes(
+    calm: Lab, lab: Lab, size: int, what: str
+) -> None:
+    line = complaint(lab, limit_files(size))
+    assert what in line and "cannot be written" in line
+    check_training(calm, lab)
+
+
+@pytest.mark.parametrize("where", [RUN, "artifacts/tiny/train/core"])
+def test_a_path_that_cannot_be_written_is_named(calm: Lab, lab: Lab, where: str) -> None:
+    path = lab.folder / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        for child in sorted(path.rglob("*"), reverse=True):
+            child.rmdir()
+        path.rmdir()
+    path.write_text("a file where a folder should be")
+    assert where in complaint(lab)
+    path.unlink()
+    check_training(calm, lab)
+
+
+def test_a_second_run_at_once_is_refused(calm: Lab, lab: Lab) -> None:
+    folder = lab.folder / RUN
+    folder.mkdir(parents=True)
+    with (folder / "lease.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "another process runs this stage" in complaint(lab)
+    check_training(calm, lab)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("state/round_000001/agent.pt", "state/round_000001/progress.json"),
+        *("rollouts/round_001.parquet", "metrics/round_000.json", "memory/round_000001.json"),
+        "shards/round_000002/shard_00000.json",
+    ],
+)
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_a_damaged_file_of_the_state_is_named(lab: Lab, name: str, damage: str) -> None:
+    path = begun(lab) / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.unlink()
+    path.write_bytes(content if damage == "flip" else content[: len(content) // 2])
+    line = complaint(lab)
+    assert f"{name}: truncated or altered" in line and "delete" in line
+
+
+def other_code(changes: dict[str, str]) -> Callable[[], None]:
+    """The program as if it had been edited."""
+    now = origin.origin()
+
+    def prepare() -> None:
+        resume.origin = lambda: now | changes  # type: ignore[attr-defined]
+
+    return prepare
+
+
+def test_changed_code_is_refused_or_recorded(
+    calm: Lab, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(lab)
+    changed = other_code({"cosearch/train": "0" * 64, "torch": "9.9"})
+    line = complaint(lab, changed)
+    assert "cosearch/train: " in line and "torch: " in line and f"set {resume.ACCEPT}=1" in line
+    monkeypatch.setenv(resume.ACCEPT, "1")
+    ended = lab.stage(*TRAIN, prepare=changed)
+    assert ended.code == 0, ended.said
+    record = json.loads((lab.folder / "artifacts/tiny" / TRAINED / "trained.json").read_text())
+    assert len(record["accepted"]) == 2 and record["accepted"][1].endswith(" -> 9.9")
+    rollouts = f"{TRAINED}/rollouts/*"
+    assert lab.bytes_of(rollouts) == calm.bytes_of(rollouts)
+
+
+def test_a_new_run_names_what_is_different(lab: Lab) -> None:
+    begun(lab)
+    path = lab.folder / "params.yaml"
+    params: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
+    params["variants"]["cosearch"]["set"] = {"reward.gamma": 0.4}
+    path.unlink()
+    path.write_text(yaml.safe_dump(params), "utf-8")
+    ended = lab.stage(*TRAIN)
+    assert ended.code == 0, ended.said
+    said = " ".join(ended.said.split())
+    assert "a new run; against the last one (kept in .runs/tiny/train@cosearch-0/" in said
+    assert "parameters.method.reward.gamma: 0.5 -> 0.4" in said
+
+
+def test_a_damaged_model_is_not_evaluated(lab: Lab) -> None:
+    assert lab.stage(*TRAIN).code == 0
+    target = lab.folder / "artifacts/tiny" / TRAINED
+    assert read_trained(target).diverged is None
+    model = target / "agent" / "model.safetensors"
+    content = bytearray(model.read_bytes())
+    content[-9] ^= 1
+    model.write_bytes(content)
+    with pytest.raises(ValueError, match=r"model.safetensors: truncated or altered"):
+        read_trained(target)
