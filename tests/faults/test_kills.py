@@ -84,7 +84,7 @@ def test_a_killed_rollout_repeats_one_shard(calm: Lab, tmp_path: Path) -> None:
     check_training(calm, lab)
 
 
-EVENTS = 60_000
+EVENTS = 77_600
 """Calls of our code in an undisturbed training, about; a kill beyond the last one kills nothing."""
 
 
