@@ -1,10 +1,12 @@
 """A small project and a way to run its stages in children of this process, which kill themselves.
 
-A child is forked after the heavy imports, so a run costs what it computes. It meets the product's
-code as it is: the child alone wraps a named function, or counts the calls of our code.
+Children are forked from a server that has imported what is heavy and computed nothing: a fork of a
+process that trained before, as this one may have, has lost torch's threads and waits for them. The
+product's code is as it is: a child alone wraps a named function, or counts the calls of our code.
 """
 
 import importlib
+import multiprocessing
 import os
 import resource
 import shutil
@@ -14,16 +16,26 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 
 from tests.pipeline.project import ROOT, SETS
 
 OURS = f"{ROOT / 'cosearch'}{os.sep}"
-Prepare = Callable[[], None]
+Prepare = Callable[[], object]
+"""What a child does first; it must pickle."""
+HEAVY = (
+    *("transformers.models.bert.modeling_bert", "transformers.models.qwen2.modeling_qwen2"),
+    *(f"cosearch.engines.{name}" for name in ("encoder", "retriever_faiss", "heads", "codec_hf")),
+    *(f"cosearch.engines.{name}" for name in ("generator_hf", "trainer_torch")),
+    *(f"stages.{name}" for name in ("data", "encode", "index", "train", "fixed_ranker")),
+)
+"""What every child would import anew."""
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload([*HEAVY])
 
 
 @dataclass(frozen=True)
@@ -40,14 +52,15 @@ class Lab:
 
     folder: Path
 
-    def stage(self, name: str, *words: str, prepare: Prepare = lambda: None) -> Ended:
+    def stage(self, name: str, *words: str, prepare: Prepare | None = None) -> Ended:
         """Run a stage in a child that calls ``prepare`` first."""
         spoken = self.folder / f".said-{name}"
-        child = os.fork()
-        if not child:
-            self._become(name, words, prepare, spoken)
-        _, status = os.waitpid(child, 0)
-        return Ended(os.waitstatus_to_exitcode(status), spoken.read_text("utf-8", "replace"))
+        arguments = (self.folder, name, words, prepare, spoken, dict(os.environ))
+        child = SERVER.Process(target=_become, args=arguments)
+        child.start()
+        child.join()
+        assert child.exitcode is not None
+        return Ended(child.exitcode, spoken.read_text("utf-8", "replace"))
 
     def bytes_of(self, pattern: str) -> dict[str, bytes]:
         """Contents of the files below artifacts/tiny that match."""
@@ -61,29 +74,39 @@ class Lab:
         shutil.rmtree(folder / "artifacts" / "tiny" / without)
         return Lab(folder)
 
-    def _become(self, name: str, words: tuple[str, ...], prepare: Prepare, spoken: Path) -> None:
-        """Be that stage and nothing else; never returns."""
-        code = 70
-        try:
-            target = os.open(spoken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-            os.dup2(target, 1)
-            os.dup2(target, 2)
-            sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)
-            sys.stderr = sys.__stderr__ = os.fdopen(2, "w", closefd=False)
-            os.chdir(self.folder)
-            sys.argv = [name, "--profile", "tiny", *words]
-            module = importlib.import_module(f"stages.{name}")
+
+def _become(
+    folder: Path,
+    name: str,
+    words: tuple[str, ...],
+    prepare: Prepare | None,
+    spoken: Path,
+    environment: dict[str, str],
+) -> None:
+    """Be that stage and nothing else; never returns."""
+    code = 70
+    try:
+        target = os.open(spoken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)
+        sys.stderr = sys.__stderr__ = os.fdopen(2, "w", closefd=False)
+        os.environ.update(environment)
+        os.chdir(folder)
+        sys.argv = [name, "--profile", "tiny", *words]
+        module = importlib.import_module(f"stages.{name}")
+        if prepare is not None:
             prepare()
-            module.main()
-            code = 0
-        except SystemExit as end:
-            code = _exit_code(end)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            with suppress(Exception):
-                sys.stderr.flush()
-            os._exit(code)
+        module.main()
+        code = 0
+    except SystemExit as end:
+        code = _exit_code(end)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stderr.flush()
+        os._exit(code)
 
 
 _PASSING = shutil.ignore_patterns(".runs", ".said-*", "timing")
@@ -98,7 +121,6 @@ def _exit_code(end: SystemExit) -> int:
 
 def make_lab(folder: Path) -> Lab:
     """The shipped models under the smallest parameters that still have every part."""
-    torch.set_num_threads(1)
     params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
     _shrink(params)
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,51 +144,49 @@ def _shrink(params: dict[str, Any]) -> None:
 
 def kill_at(where: str, nth: int, *, after: bool = False) -> Prepare:
     """Wrap ``module:Class.function`` to die by SIGKILL at its ``nth`` call, or after it."""
+    return partial(_wrap, where, nth, after)
 
-    def prepare() -> None:
-        module, _, path = where.partition(":")
-        owner: Any = importlib.import_module(module)
-        *above, name = path.split(".")
-        for part in above:
-            owner = getattr(owner, part)
-        original, calls = getattr(owner, name), 0
 
-        def dying(*arguments: Any, **more: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == nth and not after:
-                die()
-            result = original(*arguments, **more)
-            if calls == nth:
-                die()
-            return result
+def _wrap(where: str, nth: int, after: bool) -> None:
+    module, _, path = where.partition(":")
+    owner: Any = importlib.import_module(module)
+    *above, name = path.split(".")
+    for part in above:
+        owner = getattr(owner, part)
+    original, calls = getattr(owner, name), 0
 
-        setattr(owner, name, dying)
+    def dying(*arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth and not after:
+            die()
+        result = original(*arguments, **more)
+        if calls == nth:
+            die()
+        return result
 
-    return prepare
+    setattr(owner, name, dying)
 
 
 def kill_at_event(count: int) -> Prepare:
     """Die by SIGKILL when our code has made its ``count``-th call."""
+    return partial(_count_down, count)
 
-    def prepare() -> None:
-        left = count
 
-        def watch(frame: Any, event: str, _: Any) -> None:
-            nonlocal left
-            if event == "call" and frame.f_code.co_filename.startswith(OURS):
-                left -= 1
-                if not left:
-                    die()
+def _count_down(left: int) -> None:
+    def watch(frame: Any, event: str, _: Any) -> None:
+        nonlocal left
+        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+            left -= 1
+            if not left:
+                die()
 
-        sys.setprofile(watch)
-
-    return prepare
+    sys.setprofile(watch)
 
 
 def limit_files(size: int) -> Prepare:
     """A disk that takes no file larger than ``size`` bytes."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
 
 
 def die() -> None:

@@ -2,7 +2,7 @@
 
 import fcntl
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 
 from cosearch.train import origin, resume
 from cosearch.train.joint import read_trained
-from tests.faults.lab import Lab, kill_at, limit_files
+from tests.faults.lab import Lab, Prepare, kill_at, limit_files
 from tests.faults.test_kills import TRAIN, TRAINED, check_training
 
 RUN = ".runs/tiny/train@cosearch-0"
@@ -22,7 +22,7 @@ def lab(calm: Lab, tmp_path: Path) -> Lab:
     return calm.copy(tmp_path / "project", without=TRAINED)
 
 
-def complaint(lab: Lab, prepare: Callable[[], None] = lambda: None) -> str:
+def complaint(lab: Lab, prepare: Prepare | None = None) -> str:
     """The one line that the training ends with."""
     ended = lab.stage(*TRAIN, prepare=prepare)
     assert ended.code == 1, ended.said
@@ -93,14 +93,13 @@ def test_a_damaged_file_of_the_state_is_named(lab: Lab, name: str, damage: str) 
     assert f"{name}: truncated or altered" in line and "delete" in line
 
 
-def other_code(changes: dict[str, str]) -> Callable[[], None]:
+def other_code(changes: dict[str, str]) -> Prepare:
     """The program as if it had been edited."""
-    now = origin.origin()
+    return partial(_be_other, origin.origin() | changes)
 
-    def prepare() -> None:
-        resume.origin = lambda: now | changes  # type: ignore[attr-defined]
 
-    return prepare
+def _be_other(now: dict[str, str]) -> None:
+    resume.origin = lambda: now  # type: ignore[attr-defined]
 
 
 def test_changed_code_is_refused_or_recorded(
