@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 from cosearch import config
 from cosearch.artifacts import Paths, write_json
 from cosearch.core.monitor import (
-    Advanced,
     Began,
     Ended,
     Entered,
@@ -30,7 +29,8 @@ from cosearch.core.monitor import (
     RoundEnded,
 )
 from cosearch.engines.build import build_monitor
-from cosearch.progress import Lease, Progress
+from cosearch.lease import Lease
+from cosearch.progress import Progress
 
 AXES: dict[str, Callable[[str], Any]] = {
     "row": str,
@@ -123,14 +123,15 @@ def _run(
     values = {axis: getattr(arguments, axis) for axis in axes}
     paths = Paths(arguments.profile)
     title = title_of(name, values)
-    with Lease(paths.run(title, "lease").parent) as lease, Progress(lease.hear) as progress:
+    with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
         stage = Stage(name, settings, paths, values, progress)
-        monitor = build_monitor(
+        watching = build_monitor(
             paths.journal(stage.title),
             scalars=paths.scalars(stage.title) if settings.file.runtime.scalars else None,
             say=progress.say,
         )
-        progress.follow = lambda *standing: monitor.tell(Advanced(*standing))
+        monitor = Monitors((lease, watching))
+        progress.follow = monitor.tell
         stage = replace(stage, monitor=monitor)
         with _watched(stage), stage.clock("total"):
             page(stage)

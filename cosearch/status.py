@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cosearch.progress import read_lease
+from cosearch.lease import read_lease
 
 RUNS = Path(".runs")
 

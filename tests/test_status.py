@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.progress import Lease, Progress
+from cosearch.core.monitor import Advanced, Alive, Ended
+from cosearch.lease import Lease
+from cosearch.progress import Progress
 from cosearch.status import status
 
 
@@ -20,7 +22,8 @@ class Clock:
 def test_a_running_stage_says_where_it_is(tmp_path: Path) -> None:
     clock = Clock()
     folder = tmp_path / "tiny" / "train@cosearch-0"
-    with Lease(folder, clock) as lease, Progress(lease.hear) as progress:
+    with Lease(folder, clock) as lease, Progress() as progress:
+        progress.follow = lease.tell
         progress.show("train", 2, 10, "rollout")
         clock.now += 60
         progress.show("train", 4, 10, "update")
@@ -36,10 +39,10 @@ def test_a_lease_is_written_once_a_second_at_most(tmp_path: Path) -> None:
     clock = Clock()
     with Lease(tmp_path / "tiny" / "encode", clock) as lease:
         clock.now += 0.5
-        lease.hear("too early", 1, 2)
+        lease.tell(Advanced("encode", 1, 2, "too early"))
         assert "starting" in status(tmp_path, clock.now)[0]
         clock.now += 0.5
-        lease.hear("now", None, None)
+        lease.tell(Alive("now"))
         assert "at 1 of 2, now" in status(tmp_path, clock.now)[0]
 
 
@@ -56,6 +59,14 @@ def test_a_stopped_stage_says_why(tmp_path: Path) -> None:
     with pytest.raises(OSError), Lease(tmp_path / "tiny" / "index", Clock()):
         raise OSError("no space\nleft")
     assert status(tmp_path, 1003.0) == ["tiny/index: stopped, starting: no space left"]
+
+
+def test_a_stage_that_was_told_to_end_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit), Lease(tmp_path / "tiny" / "index", Clock()) as lease:
+        lease.tell(Ended("stopped; start it again to go on", stopped=True))
+        raise SystemExit(143)
+    (line,) = status(tmp_path, 1003.0)
+    assert line == "tiny/index: stopped, starting: stopped; start it again to go on"
 
 
 def test_a_second_run_of_a_stage_is_refused(tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ class Advanced:
 
 
 @dataclass(frozen=True, slots=True)
+class Alive:
+    """Long work goes on; ``note`` says with what."""
+
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class RoundBegan:
     """Round ``number``, counted from 1, began."""
 
@@ -71,7 +78,7 @@ class Ended:
     stopped: bool = False
 
 
-Event = Began | Entered | Left | Advanced | RoundBegan | RoundEnded | Published | Ended
+Event = Began | Entered | Left | Advanced | Alive | RoundBegan | RoundEnded | Published | Ended
 
 
 class Monitor(Protocol):

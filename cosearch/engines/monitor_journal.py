@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cosearch.core.monitor import Event
+from cosearch.core.monitor import Alive, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Journal:
 
     def tell(self, event: Event) -> None:
         """Write the line. A disk that is full costs lines, not the run."""
+        if isinstance(event, Alive):  # many a minute; the lease holds the last
+            return
         row = {"time": round(self.clock(), 3), "event": type(event).__name__, **asdict(event)}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

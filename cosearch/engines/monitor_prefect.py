@@ -15,6 +15,7 @@ from typing import Any
 
 from cosearch.core.monitor import (
     Advanced,
+    Alive,
     Began,
     Ended,
     Entered,
@@ -61,6 +62,8 @@ class PrefectMonitor:
 
     def tell(self, event: Event) -> None:
         """Queue an event. Progress between the ends is thinned out."""
+        if isinstance(event, Alive):  # many a minute; the lease holds the last
+            return
         if isinstance(event, Advanced) and 0 < event.done < event.total:
             now = time.monotonic()
             if now - self._moved.get(event.task, float("-inf")) < PROGRESS_SECONDS:
