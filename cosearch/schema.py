@@ -119,8 +119,41 @@ class Notes(Section):
     max_document_chars: Positive
 
 
+class VllmProbe(Section):
+    """Greedy continuations that tell whether handed-over weights arrived; tolerance in nats."""
+
+    prompts: Positive
+    tokens: Positive
+    tolerance: Annotated[float, Field(gt=0)]
+
+
+class Vllm(Section):
+    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs."""
+
+    replicas: Positive
+    tensor_parallel: Positive
+    devices: tuple[Annotated[int, Field(ge=0)], ...]
+    shared_gpus: bool
+    memory_share: Annotated[float, Field(gt=0, le=1)]
+    max_model_tokens: Positive | None
+    max_sequences: Positive
+    eager: bool
+    backend: Literal["mp", "ray"] | None
+    probe: VllmProbe
+
+
+class DeepSpeed(Section):
+    """How DeepSpeed parts a model among the ranks (ZeRO) and saves memory."""
+
+    stage: Literal[1, 2, 3]
+    offload_optimizer: bool
+    offload_parameters: bool
+    gradient_checkpointing: bool
+    dtype: Literal["float32", "bfloat16"]
+
+
 class Agent(Section):
-    """Prompting and bounds of the agent."""
+    """Prompting and bounds of the agent, and the engine that samples it."""
 
     templates: str
     document: str
@@ -133,6 +166,8 @@ class Agent(Section):
     notes: Notes
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    engine: Literal["hf", "vllm"]
+    vllm: Vllm | None
 
 
 class Ranker(Section):
@@ -146,6 +181,8 @@ class Ranker(Section):
     max_turn_tokens: Positive
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    engine: Literal["hf", "vllm"]
+    vllm: Vllm | None
 
 
 class Simulator(Section):
@@ -160,6 +197,8 @@ class Simulator(Section):
     noise_base: Annotated[float, Field(gt=1)]
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    engine: Literal["hf", "vllm"]
+    vllm: Vllm | None
 
 
 class Endpoint(Section):
@@ -217,6 +256,8 @@ class Train(Section):
     grad_clip: Annotated[float, Field(gt=0)]
     warmup_updates: Annotated[int, Field(ge=0)]
     batch_tokens: Positive
+    engine: Literal["torch", "deepspeed"]
+    deepspeed: DeepSpeed | None
     guards: Guards
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from cosearch import config
+from cosearch import config, schema
 from cosearch.artifacts import Paths, write_json
 from cosearch.core.monitor import (
     Began,
@@ -28,7 +28,7 @@ from cosearch.core.monitor import (
     RoundBegan,
     RoundEnded,
 )
-from cosearch.engines.build import build_monitor
+from cosearch.engines.build import build_monitor, serve_rank
 from cosearch.lease import Lease
 from cosearch.progress import Progress
 
@@ -111,9 +111,20 @@ def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) ->
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
     try:
+        if _serves(arguments.profile):
+            return
         _run(name, page, arguments, axes)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {name}: {' '.join(str(error).split())}")
+
+
+def _serves(profile: str) -> bool:
+    """Whether this was another rank of a launched job, which has now done its part."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return False
+    if config.load(profile).section(schema.Train).engine != "deepspeed":
+        raise ValueError("a launcher started several ranks, and train.engine takes one: torch")
+    return serve_rank()
 
 
 def _run(

@@ -16,6 +16,8 @@ from cosearch.artifacts import ROLLOUT_SCHEMA, Paths
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.engines import build
+from cosearch.progress import Progress
+from cosearch.stage import Stage
 from cosearch.train.joint import Setup, role_folders
 from cosearch.train.loop import train
 from cosearch.train.policy import Policy
@@ -94,6 +96,7 @@ def play_round(sampler: Mapping[str, Any], trainer: Mapping[str, Any]) -> Outcom
     policies = dict(zip(ROLES, opened, strict=True))
     simulator = settings.section(schema.Simulator)
     setup = Setup(parts, simulator, variant, row.seed, folders, policies)
+    stage = Stage("train", settings, paths, {"row": "cosearch-0"}, Progress())
     with RunStore(folder / "run", {}) as store:
         train(
             rules=setup.rules(),
@@ -102,7 +105,7 @@ def play_round(sampler: Mapping[str, Any], trainer: Mapping[str, Any]) -> Outcom
             play=setup.play,
             policies=policies,
             learners=setup.learners,
-            engines=engines_of(retriever, policies, lambda note: None),
+            engines=engines_of(retriever, policies, stage),
             evaluate=dict,
             store=store,
             report=lambda number, phase, metrics: None,

@@ -13,7 +13,7 @@ from typing import Any
 from cosearch.core.monitor import Monitor, Monitors
 from cosearch.core.protocols import Judge
 from cosearch.presets import Loss
-from cosearch.schema import Encoder, Index, Train
+from cosearch.schema import DeepSpeed, Encoder, Index, Train
 
 Progress = Callable[[int, int], None]
 
@@ -124,21 +124,58 @@ def build_trainer(
     from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
 
     scorer = _checked(head) == "scorer"
+    rules = OptimizerRules(
+        lr=lr,
+        betas=train.betas,
+        weight_decay=train.weight_decay,
+        grad_clip=train.grad_clip,
+        warmup_updates=train.warmup_updates,
+        batch_tokens=train.batch_tokens,
+    )
+    losses = LossRules(**loss.model_dump(), max_tokens=max_tokens)
+    if train.engine == "deepspeed":
+        vocabulary = None if scorer else len(codec.tokenizer)
+        return _build_deepspeed(folder, vocabulary, train.deepspeed, rules, losses, scratch)
     return TorchTrainer(
         _model_folder(folder),
         head=PickHead() if scorer else CausalHead(len(codec.tokenizer)),
         dtype="float32",
-        rules=OptimizerRules(
-            lr=lr,
-            betas=train.betas,
-            weight_decay=train.weight_decay,
-            grad_clip=train.grad_clip,
-            warmup_updates=train.warmup_updates,
-            batch_tokens=train.batch_tokens,
-        ),
-        loss=LossRules(**loss.model_dump(), max_tokens=max_tokens),
+        rules=rules,
+        loss=losses,
         scratch=scratch,
     )
+
+
+def _build_deepspeed(
+    folder: str | Path,
+    vocabulary: int | None,
+    block: DeepSpeed | None,
+    optimizer: Any,
+    loss: Any,
+    scratch: Path,
+) -> Any:
+    if block is None:
+        raise ValueError("train.engine is deepspeed, and train.deepspeed is null: give its rules")
+    from cosearch.engines.ranks import join
+    from cosearch.engines.trainer_deepspeed import DeepSpeedTrainer
+    from cosearch.engines.zero import Plan, ZeroRules
+
+    zero = ZeroRules(**block.model_dump(exclude={"dtype"}))
+    path = str(_model_folder(folder))
+    plan = Plan(path, vocabulary, block.dtype, optimizer, loss, zero, str(scratch))
+    return DeepSpeedTrainer(join(), plan)
+
+
+def serve_rank() -> bool:
+    """Carry out the first process's orders where a launcher made this one another rank of the same
+    job; False where this process is the first, which runs the stage."""
+    if int(os.environ.get("RANK", "0")) == 0:
+        return False
+    from cosearch.engines.ranks import join
+    from cosearch.engines.trainer_deepspeed import serve
+
+    serve(join())
+    return True
 
 
 def build_likelihood_judge(

@@ -57,6 +57,12 @@ class HfGenerator:
         """SHA-256 over all weights, to catch a hand-over that did not happen."""
         return checksum(self.model.state_dict())
 
+    def sleep(self) -> None:
+        """Nothing: it shares no device."""
+
+    def close(self) -> None:
+        """Nothing: it has no processes."""
+
     def _batches(self, requests: Sequence[Generate]) -> Iterator[list[int]]:
         """Indices of requests that run together: equal sampling, similar length, bounded tokens."""
         order = sorted(

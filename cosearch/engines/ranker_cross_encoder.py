@@ -43,6 +43,12 @@ class CrossEncoder:
         """SHA-256 over all weights, to catch a hand-over that did not happen."""
         return checksum(self._model.state_dict())
 
+    def sleep(self) -> None:
+        """Nothing: it shares no device."""
+
+    def close(self) -> None:
+        """Nothing: it has no processes."""
+
     def _score(self, pairs: Sequence[Pair]) -> dict[Pair, torch.Tensor]:
         scores: dict[Pair, torch.Tensor] = {}
         for batch in self._batches(sorted(pairs, key=len)):

@@ -25,7 +25,7 @@ from cosearch.stage import Stage
 from cosearch.train.joint import read_trained
 from cosearch.train.measure import mean
 from cosearch.train.pipelines import HEADS, MODEL_RANKERS, ModelRanker
-from cosearch.train.policy import Policy
+from cosearch.train.policy import Policy, serving
 from cosearch.train.ranker import answerable, retrieve_lists
 from cosearch.train.single_turn import RankingList, rank_list
 from cosearch.train.wiring import Parts, open_policy
@@ -82,9 +82,9 @@ def write_gate(stage: Stage, row: rows.Training, target: Path) -> None:
     variant = stage.settings.variant(row.variant)
     parts, rules = Parts.of(stage.settings, {}), stage.settings.section(schema.Gate)
     trained = read_trained(stage.paths.train(row.part, row.seed, row.variant))
-    _, retriever = open_corpus(stage.settings, stage.paths)
     verdict: dict[str, Any] = {"measures": None, "refused": [], "trained": trained.rounds > 0}
     if variant.ranker in MODEL_RANKERS and trained.diverged is None:
+        _, retriever = open_corpus(stage.settings, stage.paths)
         questions = read_questions(stage.paths, "dev")
         retrieved = retrieve_lists(questions, retriever, parts.method.rollout.top_n)
         lists = answerable(retrieved, parts.credit().relevance)[: rules.lists]
@@ -107,9 +107,10 @@ def measure_ranker(
     greedy = rank(parts.tools({"ranker": policy}, 0.0))
     sampled = rank(parts.tools({"ranker": policy}, temperature))
     group = parts.method.rollout.group_size
-    shuffled = _rank([_shuffle(entry, seed) for entry in lists], greedy, policy, 1)
-    ranked = _rank(lists, greedy, policy, 1)
-    drawn = _rank(lists, sampled, policy, group)
+    with serving({"ranker": policy}):
+        shuffled = _rank([_shuffle(entry, seed) for entry in lists], greedy, policy, 1)
+        ranked = _rank(lists, greedy, policy, 1)
+        drawn = _rank(lists, sampled, policy, group)
     credit = parts.credit()
     rewards = [call_reward(t.calls[0], t, credit.reward, credit.relevance) for t in drawn]
     groups = [

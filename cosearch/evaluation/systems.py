@@ -17,7 +17,7 @@ from cosearch.stage import Stage
 from cosearch.train.collect import collect
 from cosearch.train.joint import Trained, read_trained
 from cosearch.train.pipelines import HEADS, MODEL_RANKERS, pipeline
-from cosearch.train.policy import Policy
+from cosearch.train.policy import Policy, serving
 from cosearch.train.wiring import Parts, engines_of, open_policy, player
 
 
@@ -44,15 +44,17 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     rules = parts.agent_rules(system.method, policies["agent"].codec, greedy)
     play = player(system.method, rules, stages, derive(row.seed, "evaluate"))
     trajectories: list[Trajectory] = []
-    for shard in collect(
+    shards = collect(
         play,
         questions,
         engines_of(retriever, policies, stage),
         samples=1,
         shard_questions=block.shard_questions,
-    ):
-        trajectories.extend(shard)
-        stage.progress.show(stage.title, len(trajectories), len(questions), "questions")
+    )
+    with serving(policies):
+        for shard in shards:
+            trajectories.extend(shard)
+            stage.progress.show(stage.title, len(trajectories), len(questions), "questions")
     key: dict[str, str | int] = {
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),

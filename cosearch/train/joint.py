@@ -1,6 +1,7 @@
 """Joint training of one variant: opens what the loop needs, runs it, publishes what it leaves."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +23,7 @@ from cosearch.train.guards import Diverged, Guards
 from cosearch.train.loop import LoopRules, train
 from cosearch.train.measure import measure
 from cosearch.train.pipelines import EVALUATED_AS, HEADS, pipeline
-from cosearch.train.policy import Policy
+from cosearch.train.policy import Policy, serving
 from cosearch.train.ranker import read_fixed_ranker
 from cosearch.train.resume import RunStore, owners
 from cosearch.train.retrieved import Remembering
@@ -110,10 +111,14 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
         judge=judging.model_dump(),
     )
     memory = Remembering(*reversed(open_corpus(stage.settings, stage.paths)))
-    with RunStore(stage.paths.run(stage.title, fingerprint(who)), who, memory) as store:
+    with (
+        RunStore(stage.paths.run(stage.title, fingerprint(who)), who, memory) as store,
+        ExitStack() as stack,
+    ):
         if store.notice:
             stage.progress.say(f"{stage.title}: {store.notice}")
         policies = open_policies(parts, simulator, variant, folders, store.folder)
+        stack.enter_context(serving(policies))
         setup = Setup(parts, simulator, variant, seed, folders, policies)
         engines = engines_of(memory, policies, stage)
         dev = read_questions(stage.paths, "dev")

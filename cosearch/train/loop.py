@@ -22,7 +22,7 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.train.collect import Play, collect
 from cosearch.train.guards import Diverged, Guards, verdict
-from cosearch.train.policy import Policy, Prepared, learn, prepare
+from cosearch.train.policy import Policy, Prepared, give_way, learn, prepare
 from cosearch.train.record import Round
 from cosearch.train.resume import RunStore
 
@@ -81,6 +81,7 @@ def train(
         with phase("rollout"):
             trajectories = _roll_out(number, rules, questions, play(number), engines, store)
         report(number, "update", {})
+        give_way(policies)
         with phase("score"):
             verdicts = assign_credit(trajectories, credit, judge)
         done, broken = _learn(number, rules, trajectories, verdicts, policies, learners, phase)

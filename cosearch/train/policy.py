@@ -5,7 +5,8 @@ A frozen ranker is a policy without a trainer; a shared backbone is one policy u
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +37,12 @@ class Sampler(Protocol):
 
     def checksum(self) -> str:
         """Hash of the weights in use."""
+
+    def sleep(self) -> None:
+        """Free a device that trainers use too; the next request takes it again."""
+
+    def close(self) -> None:
+        """End the engine and its processes."""
 
 
 class Trainer(Protocol):
@@ -90,6 +97,27 @@ class Policy:
             raise RuntimeError(
                 f"the sampler holds stale weights after update {self.trainer.version}"
             )
+
+
+@contextmanager
+def serving(policies: Mapping[str, Policy]) -> Iterator[None]:
+    """Close every sampler at the end, however that comes."""
+    try:
+        yield
+    finally:
+        for sampler in _samplers(policies):
+            sampler.close()
+
+
+def give_way(policies: Mapping[str, Policy]) -> None:
+    """Let the samplers free what the trainers need now."""
+    for sampler in _samplers(policies):
+        sampler.sleep()
+
+
+def _samplers(policies: Mapping[str, Policy]) -> list[Sampler]:
+    """Each sampler once: roles may share a policy."""
+    return list({id(policy.sampler): policy.sampler for policy in policies.values()}.values())
 
 
 @dataclass(frozen=True, slots=True)

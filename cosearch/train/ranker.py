@@ -1,6 +1,7 @@
 """The Fixed Ranker: its training lists, its training, and the lists other checks use."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
 from cosearch.train.pipelines import generative_ranker
+from cosearch.train.policy import serving
 from cosearch.train.resume import RunStore
 from cosearch.train.single_turn import ListRules, RankingList, train_ranker
 from cosearch.train.wiring import (
@@ -92,7 +94,10 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     who = identity(parts, stage.paths, [folder], fixed_ranker=block.model_dump(), seed=seed)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     lists = read_lists(lists_path, corpus)
-    with RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store:
+    with (
+        RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store,
+        ExitStack() as stack,
+    ):
         if store.notice:
             stage.progress.say(f"{stage.title}: {store.notice}")
         policy = open_learner(
@@ -104,6 +109,7 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
             max_tokens=parts.ranker.max_turn_tokens,
             scratch=store.folder,
         )
+        stack.enter_context(serving({"ranker": policy}))
         rules = list_rules(parts, block, len(lists), seed)
         train_ranker(
             rules=rules,

@@ -17,7 +17,7 @@ from cosearch.core.types import Candidate, Question, Sampling, Terminal, Traject
 from cosearch.train.collect import Kept, collect
 from cosearch.train.loop import Phase, untimed
 from cosearch.train.pipelines import ModelRanker
-from cosearch.train.policy import Policy, learn, prepare
+from cosearch.train.policy import Policy, give_way, learn, prepare
 from cosearch.train.record import Round
 from cosearch.train.resume import RunStore
 
@@ -96,6 +96,7 @@ def train_ranker(
         with phase("rollout"):
             trajectories = _rank(number, rules, batch, stage, engines, store.shards(number))
         report(number, "update", {})
+        give_way(policies)
         with phase("score"):
             verdicts = assign_credit(trajectories, credit)
         with phase("update_ranker"):

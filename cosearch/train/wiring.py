@@ -97,7 +97,13 @@ def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = 
     """A frozen policy: codec and sampler."""
     codec = build.build_codec(folder)
     sampler = build.build_sampler(
-        folder, codec, batch_tokens=block.batch_tokens, dtype=block.dtype, head=head
+        folder,
+        codec,
+        batch_tokens=block.batch_tokens,
+        dtype=block.dtype,
+        head=head,
+        engine=block.engine,
+        vllm=None if block.vllm is None else block.vllm.model_dump(),
     )
     return Policy(codec, sampler, None, temperature)
 

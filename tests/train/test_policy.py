@@ -10,7 +10,7 @@ from cosearch.engines.generator_hf import HfGenerator
 from cosearch.engines.heads import CausalHead
 from cosearch.engines.loss import LossRules
 from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
-from cosearch.train.policy import Policy, learn, prepare
+from cosearch.train.policy import Policy, give_way, learn, prepare, serving
 from tests.micro import EOS, VOCABULARY, samples, save_causal_lm
 
 
@@ -25,6 +25,18 @@ class StaleSampler(HfGenerator):
 
     def load_weights(self, weights: object, version: int) -> None:
         self.weights = version
+
+
+class SharingSampler(HfGenerator):
+    """A sampler that counts what it was asked besides its work."""
+
+    slept = closed = 0
+
+    def sleep(self) -> None:
+        self.slept += 1
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def policy(folder: Path, sampler: type[HfGenerator] = HfGenerator) -> Policy:
@@ -120,3 +132,21 @@ def test_a_frozen_policy_neither_hands_over_nor_exports(folder: Path, tmp_path: 
         frozen.hand_over()
     with pytest.raises(RuntimeError, match="frozen"):
         frozen.export(tmp_path / "out")
+
+
+def test_a_shared_sampler_gives_way_once_and_is_closed_once(folder: Path) -> None:
+    shared = policy(folder, SharingSampler)
+    policies = {"agent": shared, "ranker": shared}
+    sampler = shared.sampler
+    assert isinstance(sampler, SharingSampler)
+    with serving(policies):
+        give_way(policies)
+        assert (sampler.slept, sampler.closed) == (1, 0)
+    assert (sampler.slept, sampler.closed) == (1, 1)
+
+
+def test_samplers_are_closed_after_a_failure_too(folder: Path) -> None:
+    found = policy(folder, SharingSampler)
+    with pytest.raises(ValueError, match="broken"), serving({"agent": found}):
+        raise ValueError("broken")
+    assert isinstance(found.sampler, SharingSampler) and found.sampler.closed == 1
