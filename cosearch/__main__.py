@@ -2,8 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -18,21 +19,36 @@ MARKS = ("<!-- results: begin -->", "<!-- results: end -->")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; errors are one line."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        chosen.run(chosen)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {' '.join(str(error).split())}")
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m cosearch", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    show = commands.add_parser("show", help="print the tables of a finished run")
+    commands = parser.add_subparsers(required=True)
+
+    def add(name: str, run: Callable[[argparse.Namespace], None], about: str) -> Any:
+        command = commands.add_parser(name, help=about)
+        command.set_defaults(run=run)
+        return command
+
+    show = add("show", _show, "print the tables of a finished run")
     show.add_argument("--profile", required=True)
     show.add_argument("--scope", required=True, choices=SCOPES)
-    readme = commands.add_parser("readme", help="put the tables of a finished run into README.md")
+    readme = add("readme", _readme, "put the tables of a finished run into README.md")
     readme.add_argument("--profile", default="tiny")
     readme.add_argument("--scope", required=True, choices=SCOPES)
-    check = commands.add_parser("check", help="check params.yaml for every profile")
+    check = add("check", _check, "check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
-    fetch = commands.add_parser("fetch", help="models and data of a profile, from pinned revisions")
+    add("status", _status, "say what runs, where it is, and what died")
+    fetch = add("fetch", _fetch, "models and data of a profile, from pinned revisions")
     fetch.add_argument("--profile", required=True)
-    doctor = commands.add_parser("doctor", help="say what this machine can run, and what it lacks")
+    doctor = add("doctor", _doctor, "say what this machine can run, and what it lacks")
     doctor.add_argument("--profile", default="tiny")
-    plan = commands.add_parser("plan", help="tokens, memory, hours and cost of a profile")
+    plan = add("plan", _plan, "tokens, memory, hours and cost of a profile")
     plan.add_argument("--profile", required=True)
     plan.add_argument("--gpu", help="a kind of plan.gpus")
     plan.add_argument("--count", type=int, help="number of GPUs")
@@ -40,34 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
     plan.add_argument("--seed", type=int, default=0)
     plan.add_argument("--check", type=int, metavar="SEED", help="predicted and measured tokens")
-    init = commands.add_parser("init", help="make a profile over your own questions and corpus")
+    init = add("init", _init, "make a profile over your own questions and corpus")
     init.add_argument("--questions", required=True, type=Path, metavar="FILE.jsonl")
     init.add_argument("--corpus", required=True, type=Path, metavar="FILE.jsonl")
     init.add_argument("--name", required=True, help="name of the profile")
     init.add_argument("--like", default="mini", help="profile to copy the rest from")
     init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
-    commands.add_parser("status", help="say what runs, where it is, and what died")
-    chosen = parser.parse_args(arguments)
-    try:
-        if chosen.command == "show":
-            _show(chosen.profile, chosen.scope)
-        elif chosen.command == "readme":
-            write_readme(chosen.profile, chosen.scope)
-        elif chosen.command == "fetch":
-            _fetch(chosen.profile)
-        elif chosen.command == "doctor":
-            _doctor(chosen.profile)
-        elif chosen.command == "plan":
-            _plan(chosen)
-        elif chosen.command == "init":
-            _init(chosen)
-        elif chosen.command == "status":
-            show_status()
-        else:
-            config.load(chosen.profile)
-            print("params.yaml: every key, value and reference is good")
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {' '.join(str(error).split())}")
+    return parser
 
 
 def readme_block(profile: str, scope: str) -> str:
@@ -88,22 +83,35 @@ def write_readme(profile: str, scope: str, path: Path = Path("README.md")) -> No
     path.write_text(f"{before}{block}{after}", "utf-8")
 
 
-def _fetch(profile: str) -> None:
+def _readme(chosen: argparse.Namespace) -> None:
+    write_readme(chosen.profile, chosen.scope)
+
+
+def _check(chosen: argparse.Namespace) -> None:
+    config.load(chosen.profile)
+    print("params.yaml: every key, value and reference is good")
+
+
+def _status(chosen: argparse.Namespace) -> None:
+    show_status()
+
+
+def _fetch(chosen: argparse.Namespace) -> None:
     from cosearch import schema
     from cosearch.data.fetch_hub import download, fetch
 
-    settings = config.load(profile)
+    profile, settings = chosen.profile, config.load(chosen.profile)
     if profile not in settings.file.hub:
         raise ValueError(f"hub: no {profile!r}; there is nothing to fetch for this profile")
     folder = Path(settings.section(schema.Data).folder or ".")
     fetch(settings.file.hub[profile], Path(), folder, download, print)
 
 
-def _doctor(profile: str) -> None:
+def _doctor(chosen: argparse.Namespace) -> None:
     from cosearch.doctor import examine, real_probes, show_findings
 
-    findings = examine(config.load(profile), Paths(profile), real_probes())
-    if not show_findings(findings, profile, _console()):
+    findings = examine(config.load(chosen.profile), Paths(chosen.profile), real_probes())
+    if not show_findings(findings, chosen.profile, _console()):
         sys.exit(1)
 
 
@@ -137,7 +145,7 @@ def _init(chosen: argparse.Namespace) -> None:
     print("\n".join(found.lines()))
 
 
-def _show(profile: str, scope: str) -> None:
+def _show(chosen: argparse.Namespace) -> None:
     from cosearch.evaluation.evidence import gather
     from cosearch.evaluation.publish import (
         ablation_tables,
@@ -147,6 +155,7 @@ def _show(profile: str, scope: str) -> None:
         retriever_table,
     )
 
+    profile, scope = chosen.profile, chosen.scope
     settings, paths = config.load(profile), Paths(profile)
     found = gather(settings, paths, scope)
     console = _console()
