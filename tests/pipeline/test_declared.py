@@ -11,7 +11,17 @@ import yaml
 
 from tests.pipeline.project import ROOT, Project
 
-CARRIERS = ("stage", "config", "schema", "rows", "presets", "progress")
+CARRIERS = (
+    "stage",
+    "config",
+    "schema",
+    "plan_schema",
+    "hub_schema",
+    "rows",
+    "presets",
+    "progress",
+    "lease",
+)
 EXEMPT = {f"cosearch/{name}.py" for name in CARRIERS}
 """They only carry values that ``params`` tracks, and show progress (docs/decisions.md)."""
 WATCHED = {ROOT / "cosearch/stage.py": {ROOT / "cosearch/engines/build.py"}}
