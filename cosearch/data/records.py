@@ -20,6 +20,8 @@ Numbered = Iterator[tuple[int, Record]]
 
 _DPR_COLUMNS = ("question", "answers")
 _PARQUET_BATCH = 4096
+_UNREADABLE = (json.JSONDecodeError, RecursionError)
+"""Broken JSON, and JSON nested deeper than its parser goes."""
 
 
 def read_records(path: Path) -> Numbered:
@@ -52,7 +54,7 @@ def read_json_lines(path: Path) -> Numbered:
                 continue
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError as error:
+            except _UNREADABLE as error:
                 raise ValueError(f"{path}: row {number}: not JSON, truncated? ({error})") from error
             yield number, _object(path, number, record)
 
@@ -61,7 +63,7 @@ def _json(path: Path) -> Numbered:
     with _open(path) as file:
         try:
             content = json.load(file)
-        except json.JSONDecodeError as error:
+        except _UNREADABLE as error:
             raise ValueError(f"{path}: not JSON, truncated? ({error})") from error
     rows = content.get("Data") if isinstance(content, dict) else content
     if not isinstance(rows, list):
@@ -83,12 +85,19 @@ def _table(path: Path) -> Numbered:
     with _open(path, newline="") as file:
         first = file.readline()
         delimiter = "\t" if "\t" in first else ","
-        header = next(csv.reader([first], delimiter=delimiter), [])
+        header = _header(path, first, delimiter)
         if _is_header(header):
             yield from _cells(path, csv.reader(file, delimiter=delimiter, strict=True), header)
             return
     with _open(path, newline="") as file:
         yield from _cells(path, csv.reader(file, delimiter="\t", strict=True), _DPR_COLUMNS)
+
+
+def _header(path: Path, line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise ValueError(f"{path}: row 1: {error}") from error
 
 
 def _is_header(cells: list[str]) -> bool:
