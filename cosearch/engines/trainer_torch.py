@@ -87,17 +87,17 @@ class TorchTrainer:
         """One optimiser step over ``samples``. Raises NotFinite with the batch saved."""
         weights = sequence_weights(samples, self._loss)
         self._optimizer.zero_grad(set_to_none=True)
-        totals = _Totals()
+        totals = Totals()
         for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
             if not self._loss.kl_coef and not any(any(s.advantages) for s in batch.samples):
                 continue  # nothing but zeros would be added
             loss = self._batch_loss(batch, weights, temperature, totals)
             if not torch.isfinite(loss):
-                raise self._not_finite("loss", batch)
+                raise not_finite("loss", self.version, batch, self._scratch)
             loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._rules.grad_clip)
         if not torch.isfinite(norm):
-            raise self._not_finite("gradient", None)
+            raise not_finite("gradient", self.version, None, self._scratch)
         for group in self._optimizer.param_groups:
             group["lr"] = self._rules.lr * self._warmup()
         self._optimizer.step()
@@ -137,31 +137,47 @@ class TorchTrainer:
         return min(1.0, (self.version + 1) / max(1, self._rules.warmup_updates))
 
     def _batch_loss(
-        self, batch: Batch, weights: Sequence[float], temperature: float, totals: "_Totals"
+        self, batch: Batch, weights: Sequence[float], temperature: float, totals: "Totals"
     ) -> torch.Tensor:
         logprobs, entropy = self._head(self._model, batch, temperature)
-        old, advantages = batch.column("old_logprobs"), batch.column("advantages")
-        losses = token_losses(logprobs, old, advantages, self._loss)
+        reference = None
         if self._reference is not None:
             with torch.no_grad():
                 reference, _ = self._head(self._reference, batch, temperature)
-            losses = losses + self._loss.kl_coef * kl_to_reference(logprobs, reference)
-        loss = (losses * batch.token_weights(weights)).sum()
-        totals.add(loss.detach(), logprobs.detach(), old, entropy, self._loss.clip_eps)
+        totals.add(logprobs.detach(), entropy, batch, self._loss.clip_eps)
+        loss = batch_loss(logprobs, reference, batch, weights, self._loss)
+        totals.loss += float(loss.detach())
         return loss
 
-    def _not_finite(self, what: str, batch: Batch | None) -> NotFinite:
-        reason = f"the {what} of update {self.version} is not finite"
-        if batch is None:
-            return NotFinite(reason, None)
-        path = self._scratch / f"not_finite_{self.version}.pt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [asdict(sample) for sample in batch.samples]
-        torch.save({"indices": list(batch.indices), "samples": rows}, path)
-        return NotFinite(reason, path)
+
+def batch_loss(
+    logprobs: torch.Tensor,
+    reference: torch.Tensor | None,
+    batch: Batch,
+    weights: Sequence[float],
+    rules: LossRules,
+) -> torch.Tensor:
+    """What a batch adds to the loss of its step. ``logprobs`` and those of the initial model are
+    [tokens]; ``weights`` are those of all samples of the step."""
+    losses = token_losses(logprobs, batch.column("old_logprobs"), batch.column("advantages"), rules)
+    if reference is not None:
+        losses = losses + rules.kl_coef * kl_to_reference(logprobs, reference)
+    return (losses * batch.token_weights(weights)).sum()
 
 
-class _Totals:
+def not_finite(what: str, version: int, batch: Batch | None, scratch: Path) -> NotFinite:
+    """The error of a step that cannot be made; ``batch``, if known, is saved in ``scratch``."""
+    reason = f"the {what} of update {version} is not finite"
+    if batch is None:
+        return NotFinite(reason, None)
+    path = scratch / f"not_finite_{version}.pt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [asdict(sample) for sample in batch.samples]
+    torch.save({"indices": list(batch.indices), "samples": rows}, path)
+    return NotFinite(reason, path)
+
+
+class Totals:
     """Sums over the micro-batches of one step."""
 
     def __init__(self) -> None:
@@ -170,15 +186,11 @@ class _Totals:
         self.tokens = 0
 
     def add(
-        self,
-        loss: torch.Tensor,
-        logprobs: torch.Tensor,
-        old: torch.Tensor,
-        entropy: torch.Tensor,
-        clip_eps: float,
+        self, logprobs: torch.Tensor, entropy: torch.Tensor, batch: Batch, clip_eps: float
     ) -> None:
+        """Count the trained tokens of ``batch``; ``loss`` is added apart."""
+        old = batch.column("old_logprobs")
         ratio = torch.exp(logprobs - old)
-        self.loss += float(loss)
         self.entropy += float(entropy.sum())
         self.clipped += float(((ratio - 1).abs() > clip_eps).sum())
         self.drift += float((old - logprobs).sum())
@@ -186,6 +198,7 @@ class _Totals:
         self.tokens += len(logprobs)
 
     def stats(self, grad_norm: float) -> UpdateStats:
+        """The statistics of the step."""
         count = max(1, self.tokens)
         return UpdateStats(
             self.loss,
