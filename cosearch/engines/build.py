@@ -168,13 +168,18 @@ def _build_deepspeed(
 
 def serve_rank() -> bool:
     """Carry out the first process's orders where a launcher made this one another rank of the same
-    job; False where this process is the first, which runs the stage."""
-    if int(os.environ.get("RANK", "0")) == 0:
-        return False
+    job; False where this process is the first, which runs the stage.
+
+    The first one joins here too, or the others would wait for it in vain when it ends before it
+    has made a trainer.
+    """
     from cosearch.engines.ranks import join
     from cosearch.engines.trainer_deepspeed import serve
 
-    serve(join())
+    ranks = join()
+    if ranks.rank == 0:
+        return False
+    serve(ranks)
     return True
 
 

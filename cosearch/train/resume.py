@@ -33,7 +33,7 @@ from cosearch.artifacts import (
 from cosearch.core.hashes import hash_file
 from cosearch.train.origin import differences, origin
 from cosearch.train.policy import Policy
-from cosearch.train.sealed import read_sealed, remove_folder, write_sealed
+from cosearch.train.sealed import hashes, read_sealed, remove_folder, write_sealed
 from cosearch.train.shards import Memory, NoMemory, Shards
 
 ACCEPT = "COSEARCH_ACCEPT_CHANGED_CODE"
@@ -152,9 +152,9 @@ class RunStore:
                 trainer = policies[role].trainer
                 assert trainer is not None
                 trainer.save(aside / f"{role}.pt")
-                sync(aside / f"{role}.pt")
-        state = {path.name: hash_file(path) for path in sorted(aside.iterdir())}
-        progress = {"finished": finished, "state": state, "sums": self._sums}
+        for path in sorted(aside.rglob("*")):  # a trainer of several ranks leaves a folder
+            sync(path)
+        progress = {"finished": finished, "state": hashes(aside), "sums": self._sums}
         write_sealed(aside / "progress.json", progress)
         aside.rename(self.folder / "state" / f"round_{finished:06d}")
         sync(self.folder / "state")
