@@ -39,13 +39,53 @@ def test_every_function_and_test_of_the_paper_map_exists() -> None:
         assert hasattr(import_module(module), attribute), name
 
 
-def test_every_make_target_of_the_readme_exists() -> None:
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    wanted = set(re.findall(r"`?make ([a-z][a-z-]*)", (ROOT / "README.md").read_text("utf-8")))
-    assert {"repro", "test", "mini", "check", "report"} <= wanted
-    assert not [name for name in wanted if not re.search(rf"^{name}:", makefile, re.MULTILINE)]
-
-
 def test_no_document_names_a_path_of_a_machine() -> None:
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for path in documents():
         assert not re.search(r"(?<![\w.])/(home|root|tmp|work|opt|usr)/", path.read_text("utf-8"))
+
+
+def documents() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def links(path: Path) -> list[tuple[str, str]]:
+    """Text and target of every link and picture that leads into the project."""
+    found = re.findall(r"\[([^\]]*)\]\(([^)\s]+)\)", path.read_text("utf-8"))
+    return [(text, target) for text, target in found if "://" not in target]
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for _, target in links(path):
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        assert file.exists(), f"{path.name}: {target}"
+        if file.suffix == ".md" and anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
+            slugs = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+            assert anchor in [slug.replace(" ", "-") for slug in slugs], f"{path.name}: {target}"
+
+
+def test_every_link_to_a_line_holds_what_it_names() -> None:
+    seen = 0
+    for path in documents():
+        for text, target in links(path):
+            name, _, line = target.partition("#L")
+            if not line:
+                continue
+            lines = (path.parent / name).read_text("utf-8").splitlines()
+            wanted = re.compile(rf"\s*(?:async )?(?:def|class) {text.strip('`')}\b")
+            places = [number for number, code in enumerate(lines, 1) if wanted.match(code)]
+            assert int(line) in places, f"{path.name}: {text} is at line {places} of {name}"
+            seen += 1
+    assert seen > 25
+
+
+def test_the_tour_passes_every_file_of_the_reading_path() -> None:
+    path = (
+        "train/loop", "train/collect", "core/rollout", "core/observe", "core/rewards",
+        "core/grouping", "core/advantages", "core/credit", "train/policy", "engines/loss",
+    )  # fmt: skip
+    text = (ROOT / "docs/tour.md").read_text("utf-8")
+    places = [text.index(f"../cosearch/{name}.py#L") for name in path]
+    assert places == sorted(places)
