@@ -3,7 +3,7 @@
 What was fetched is told in ``fetched.json`` beside it: repository, revision, sha256 and rows. A
 published file whose hash is not known beforehand is bound by the first fetch; another content under
 the same revision is refused ever after. Without a network every missing file is named with its
-place at once.
+place at once, and a file that was put there by hand is bound as it is.
 """
 
 import gzip
@@ -65,9 +65,11 @@ def _fetch_model(model: HubModel, folder: Path, get: Download) -> list[str]:
         try:
             found = get("model", model.repo, model.revision, name)
         except OSError:
-            lacking.append(f"{source} at {target}")
-            continue
-        write_aside(target, lambda aside, found=found: shutil.copyfile(found, aside))  # type: ignore[misc]
+            if not target.is_file():
+                lacking.append(f"{source} at {target}")
+                continue
+        else:
+            write_aside(target, lambda aside, found=found: shutil.copyfile(found, aside))  # type: ignore[misc]
         record[name] = {"source": source, "sha256": hash_file(target)}
         write_json(folder / RECORD, record)
     if model.chat_template is not None:
@@ -87,12 +89,15 @@ def _fetch_file(file: HubFile, target: Path, path: Path, name: str, get: Downloa
     try:
         found = get("dataset", file.repo, file.revision, file.path)
     except OSError:
-        return [f"{source}{_wanted(file)} at {target}"]
-    published = hash_file(found)
-    expected = file.sha256 or _published(record, source)
-    if expected is not None:
-        _same(found, published, expected)
-    rows = _cut(found, file, target)
+        if not target.is_file():
+            return [f"{source}{_wanted(file)} at {target}"]
+        published, rows = None, _count(target, file)
+    else:
+        published = hash_file(found)
+        expected = file.sha256 or _published(record, source)
+        if expected is not None:
+            _same(found, published, expected)
+        rows = _cut(found, file, target)
     record[name] = {
         "wanted": wanted,
         "source": source,
@@ -121,6 +126,16 @@ def _cut(found: Path, file: HubFile, target: Path) -> int:
             raise ValueError(f"{found}: {there} rows after line {file.skip}, {file.rows} expected")
 
     write_aside(target, write)
+    return rows
+
+
+def _count(placed: Path, file: HubFile) -> int:
+    """Rows of a file that was put there by hand, already cut. Raises ValueError for another
+    number than wanted."""
+    with placed.open("rb") as lines:
+        rows = sum(1 for _ in lines)
+    if file.rows not in (None, rows):
+        raise ValueError(f"{placed}: {rows} rows, {file.rows} expected")
     return rows
 
 
@@ -159,8 +174,8 @@ def _records(path: Path) -> dict[str, Any]:
 
 def _published(record: dict[str, Any], source: str) -> str | None:
     """Hash of a published file as an earlier fetch found it, if one did."""
-    rows = (row for row in record.values() if row["source"] == source)
-    return next((row["published_sha256"] for row in rows), None)
+    rows = (row["published_sha256"] for row in record.values() if row["source"] == source)
+    return next((sha256 for sha256 in rows if sha256), None)
 
 
 def _same(path: Path, found: str, expected: str) -> None:

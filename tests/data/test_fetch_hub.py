@@ -182,3 +182,25 @@ def test_a_broken_copy_leaves_nothing_behind(tmp_path: Path, hub: FolderHub) -> 
     shutil.rmtree(hub.folder)
     with pytest.raises(ValueError, match="cannot be fetched"):
         run(tmp_path, hub, {"test.jsonl": file("test.jsonl", rows=1)})
+
+
+def test_what_was_put_there_by_hand_is_bound_as_it_is(tmp_path: Path, hub: FolderHub) -> None:
+    model = HubModel(repo="a/model", revision=REVISION, files=("config.json",), chat_template=None)
+    files = {"train.jsonl": file("train.jsonl", rows=4)}
+    for name, data in (("large/config.json", b"{}"), ("data/train.jsonl", numbered(4))):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    for _ in range(2):
+        run(tmp_path, hub, files, large=model)
+    record = json.loads((tmp_path / "data" / RECORD).read_text())["train.jsonl"]
+    assert (record["rows"], record["published_sha256"]) == (4, None)
+    (tmp_path / "large/config.json").write_text("changed")
+    with pytest.raises(ValueError, match="expected; remove it and fetch again"):
+        run(tmp_path, hub, files, large=model)
+
+
+def test_a_file_put_there_by_hand_has_the_wanted_rows(tmp_path: Path, hub: FolderHub) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train.jsonl").write_bytes(numbered(3))
+    with pytest.raises(ValueError, match=r"train\.jsonl: 3 rows, 4 expected"):
+        run(tmp_path, hub, {"train.jsonl": file("train.jsonl", rows=4)})
