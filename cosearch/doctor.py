@@ -20,8 +20,10 @@ from cosearch import schema
 from cosearch.artifacts import Paths
 from cosearch.config import Settings
 from cosearch.plan import Outlook
-from cosearch.plan_cost import GIB, Machine
+from cosearch.plan_cost import Machine
+from cosearch.plan_layout import GIB
 from cosearch.plan_schema import Least
+from cosearch.plan_tables import settings_text
 
 PYTHON = ((3, 11), (3, 13))
 """Versions that the pins allow: from, and below."""
@@ -156,12 +158,13 @@ def _fit(settings: Settings, cards: Sequence[Card]) -> Finding:
     usual = settings.file.plan.gpus[settings.file.plan.gpu]
     gpu = usual.model_copy(update={"memory": min(card.memory for card in cards)})
     verdict = outlook.verdict(Machine("found", gpu, len(cards)))
+    if not verdict.phases:
+        return Finding("joint training", "memory is not planned: not all of vllm and deepspeed")
     if verdict.fits:
         return Finding("joint training", "fits into the GPUs' memory")
     fix = "more or larger GPUs"
     if verdict.others:
-        other = verdict.others[0]
-        fix = f"plan.layout: zero_stage {other.zero_stage}, offload {other.offload}"
+        fix = f"profiles.{settings.profile}: {settings_text(verdict.others[0])}"
     return Finding("joint training", "; ".join(verdict.reasons), fix)
 
 
@@ -173,7 +176,7 @@ def _models(settings: Settings, root: Path) -> Iterator[Finding]:
         if path.is_dir():
             lack = "" if (path / "config.json").is_file() else "no config.json"
             lack = lack or ("" if any(path.glob("*.safetensors")) else "no *.safetensors")
-        yield Finding(folder, lack or "present", _fetch(settings) if lack else None)
+        yield Finding(folder, lack or "present", _fetch_models(settings) if lack else None)
 
 
 def _data(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
@@ -187,7 +190,7 @@ def _data(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
         path = folder / name
         size = path.stat().st_size if path.is_file() else None
         found = "missing" if size is None else f"{size:,} bytes"
-        yield Finding(f"data: {name}", found, _fetch(settings) if size is None else None)
+        yield Finding(f"data: {name}", found, _fetch_data(settings) if size is None else None)
 
 
 def _outputs(paths: Paths, root: Path) -> Finding:
@@ -200,13 +203,20 @@ def _amount(name: str, have: float, least: float, unit: str, fix: str) -> Findin
     return Finding(name, found, None if have >= least else fix)
 
 
-def _fetch(settings: Settings) -> str:
-    """How models and data of the profile are had."""
+def _fetch_models(settings: Settings) -> str:
+    """How models of the profile are had."""
     if settings.section(schema.Data).source == "world":
         return "git checkout models, or make base-models"
     if settings.profile in settings.file.hub:
         return f"make {settings.profile}-data"
-    return f"make {settings.profile} DATA=folder"
+    return f"HF_HUB_OFFLINE=0 python -m stages.base_models --profile {settings.profile}"
+
+
+def _fetch_data(settings: Settings) -> str:
+    """How data of the profile are had."""
+    if settings.profile in settings.file.hub:
+        return f"make {settings.profile}-data"
+    return "put it there, or name its folder: COSEARCH_DATA=folder"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,26 @@ number of GPUs whether it fits or why not; sizes of indexes and files. No GPU an
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from cosearch import schema
 from cosearch.artifacts import Paths
 from cosearch.config import Settings
-from cosearch.plan_cost import GIB, Cost, Machine, stage_cost
+from cosearch.plan_cost import Cost, Machine, stage_cost
+from cosearch.plan_layout import GIB, Engines, Layout
 from cosearch.plan_load import Load, StageLoad, Workload
 from cosearch.plan_measure import Deviation, Tally, compare, predict, tally
 from cosearch.plan_memory import (
+    Joint,
     Need,
     Role,
-    alternatives,
     encode_need,
     host_parts,
     index_bytes,
+    largest_share,
     needs,
-    resident,
 )
-from cosearch.plan_schema import Habits, Layout
+from cosearch.plan_schema import Habits
 
 GIGABYTE = 1e9
 
@@ -38,13 +40,13 @@ class Priced:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether joint training fits on a machine: its phases, GiB of host memory, reasons against it,
-    and layouts that would fit."""
+    and the settings with which it would fit. No phases: its engines share no GPUs."""
 
     machine: Machine
     phases: tuple[Need, ...]
-    host_memory: float
-    reasons: tuple[str, ...]
-    others: tuple[Layout, ...]
+    host_memory: float = 0.0
+    reasons: tuple[str, ...] = ()
+    others: tuple[dict[str, Any], ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -80,41 +82,62 @@ class Outlook:
 
     def priced(self) -> list[Priced]:
         """Every stage with its cost."""
-        plan, machine = self.settings.file.plan, self.machine()
+        plan, machine, engines = self.settings.file.plan, self.machine(), self.engines
         exact = 2.0 * self.dimension * self.work.calibration.passages
-        kept = sum(resident(role, plan.layout, machine.count) for role in self.roles())
-        return [
-            Priced(
-                stage,
-                stage_cost(
-                    stage,
-                    plan,
-                    machine,
-                    index=exact,
-                    resident=kept if stage.stage == "train" else 0.0,
-                ),
-            )
-            for stage in self.work.stages()
-        ]
+        stages = self.work.stages()
+        return [Priced(x, stage_cost(x, plan, machine, engines, exact)) for x in stages]
+
+    @property
+    def engines(self) -> Engines:
+        """The engines of the profile."""
+        return Engines.of(self.settings)
 
     def verdict(self, machine: Machine) -> Verdict:
         """Whether joint training of the large agent and its ranker fits on ``machine``."""
-        plan, roles, count = self.settings.file.plan, self.roles(), machine.count
-        index = self.index_gib if plan.layout.index_on == "gpu" else 0.0
+        layout = self.engines.layout()
+        if layout is None:
+            return Verdict(machine, ())
+        joint = self.joint(machine)
+        phases = (*self._encoding(machine), *needs(layout, joint))
+        reasons = tuple(self._reasons(layout, joint))
+        others = tuple(self._others(layout, joint)) if reasons else ()
+        host = sum(host_parts(layout, joint).values())
+        return Verdict(machine, phases, host, reasons, others)
+
+    def joint(self, machine: Machine) -> Joint:
+        """Joint training on ``machine``."""
+        return Joint(self.roles(), machine, self.settings.file.plan.memory, self.index_gib)
+
+    def _encoding(self, machine: Machine) -> list[Need]:
         encoder = self.settings.section(schema.Encoder)
+        if encoder.device == "cpu":
+            return []
         shape, tokens = self.work.architecture(self.work.shape("encoder")), encoder.max_length
-        phases = (
-            encode_need(shape, encoder.batch_size * tokens, plan.layout, machine),
-            *needs(roles, plan.layout, machine, index),
-        )
-        reasons = [need.reason() for need in phases if not need.fits]
-        nodes = -(-count // plan.host.gpus)
-        memory = sum(host_parts(roles, plan.layout, self.index_gib).values())
-        if memory > plan.host.memory * nodes:
-            have = plan.host.memory * nodes
-            reasons.append(f"host memory: {memory:.0f} GiB needed, {have:.0f} there")
-        others = alternatives(roles, plan.layout, machine, index)
-        return Verdict(machine, phases, memory, tuple(reasons), tuple(others))
+        memory = self.settings.file.plan.memory
+        return [encode_need(shape, encoder.batch_size * tokens, memory, machine)]
+
+    def _reasons(self, layout: Layout, joint: Joint) -> list[str]:
+        """What stands against a layout: GPUs, their memory, the host's memory."""
+        count, host = joint.machine.count, self.settings.file.plan.host
+        found = list(layout.lacks(count))
+        if layout.own_gpus < count:
+            phases = [*self._encoding(joint.machine), *needs(layout, joint)]
+            found += [reason for need in phases for reason in need.reasons()]
+        used, have = sum(host_parts(layout, joint).values()), host.memory * -(-count // host.gpus)
+        if used > have:
+            found.append(f"host memory: {used:.0f} GiB needed, {have:.0f} there")
+        return found
+
+    def _others(self, layout: Layout, joint: Joint) -> list[dict[str, Any]]:
+        """Settings with which joint training would fit, nearest first."""
+        found = []
+        for other in layout.nearby(joint.machine.count):
+            share = largest_share(other, joint)
+            tried = [other, other.with_samplers(memory_share=share)] if share else [other]
+            fits = (one for one in tried if not self._reasons(one, joint))
+            if (first := next(fits, None)) is not None:
+                found.append(layout.changes(first))
+        return found
 
     def roles(self) -> tuple[Role, ...]:
         """The large agent and its ranker, as they are trained together."""
@@ -145,12 +168,12 @@ class Outlook:
 
     def indexes(self) -> dict[str, float]:
         """GB of an index by kind."""
-        plan = self.settings.file.plan
+        index = self.settings.section(schema.Index)
         sizes = index_bytes(
             self.work.calibration.passages,
             self.dimension,
-            pq_bytes=plan.compression.pq_bytes,
-            hnsw_links=plan.compression.hnsw_links,
+            pq_m=index.pq_m,
+            hnsw_m=index.hnsw_m,
         )
         return {kind: size / GIGABYTE for kind, size in sizes.items()}
 
@@ -163,7 +186,8 @@ class Outlook:
         """GB by kind of file; the state of a running training is kept twice for a moment."""
         plan, known, indexes = self.settings.file.plan, self.work.calibration, self.indexes()
         shapes = {name: self.work.architecture(plan.models[name]) for name in self._folders()}
-        width = plan.layout.weight_bytes
+        width = plan.memory.weight_bytes
+        half = self.settings.section(schema.Encoder).storage == "float16"
         trained = [
             (stage.rows, load)
             for stage in self.work.stages()
@@ -172,13 +196,13 @@ class Outlook:
         ]
         learnt = [(rows, load) for rows, load in trained if load.trained]
         state = sum(role.shape.parameters for role in self.roles())
-        state *= width + plan.layout.optimizer_bytes
+        state *= width + plan.memory.optimizer_bytes
         sizes = {
             "models as fetched": sum(shape.parameters for shape in shapes.values()) * width,
             "corpus": known.passages * known.passage_bytes,
-            "passage vectors": indexes["flat"] * GIGABYTE,
+            "passage vectors": indexes["fp16" if half else "flat"] * GIGABYTE,
             "index": self.index_gib * GIB,
-            "state of a running training": 2 * state,
+            "state of a running training": 2 * state if learnt else 0.0,
             "trained models": sum(rows * self._parameters(load) for rows, load in learnt) * width,
             "rollouts": sum(rows * _sequence_tokens(load) for rows, load in trained)
             * known.rollout_bytes,

@@ -7,10 +7,11 @@ and attended token; a backward pass twice as much (2001.08361, Section 2.1; 2204
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cosearch.plan_layout import Engines, Sampler, cache_bytes
 from cosearch.plan_load import Load, StageLoad
 from cosearch.plan_schema import Architecture, Gpu, Plan
 
-TERA, GIGA, GIB = 1e12, 1e9, 2.0**30
+TERA, GIGA = 1e12, 1e9
 HOUR = 3600.0
 
 
@@ -48,80 +49,57 @@ def forward_flops(shape: Architecture, context: float, *, causal: bool) -> float
     return 2 * matrix_weights(shape) + attention
 
 
-def cache_bytes(shape: Architecture, width: int) -> int:
-    """Bytes of keys and values per token."""
-    return 2 * shape.layers * shape.kv_heads * shape.head_size * width
-
-
-def load_seconds(load: Load, plan: Plan, machine: Machine, sequences: int) -> dict[str, float]:
-    """Seconds of prefill (or encoding), decode and training of a load, of which every replica
-    samples ``sequences`` at once."""
+def load_seconds(load: Load, plan: Plan, machine: Machine, engines: Engines) -> dict[str, float]:
+    """Seconds of prefill (or encoding), decode and training of a load. A model that writes runs on
+    its replicas' GPUs, a trainer without DeepSpeed on one, and everything else on all."""
     shape, use = plan.architectures[load.architecture], plan.efficiency
     token = forward_flops(shape, load.context, causal=load.causal)
-    peak = machine.count * machine.gpu.peak * TERA
-    reading = use.encode if load.role == "encoder" else use.prefill
+    one = machine.gpu.peak * TERA
+    sampler = engines.samplers[load.role] if load.sampled else None
+    reading = machine.count if sampler is None else sampler.replicas(machine.count) * sampler.width
+    training = machine.count if engines.trainer is not None else 1
+    speed = use.encode if load.role == "encoder" else use.prefill
     return {
-        "read": load.read * token / (peak * reading),
-        "sample": load.sampled * _decode_seconds(load, plan, machine, sequences),
-        "update": (load.measured + 3 * load.trained) * token / (peak * use.train),
+        "read": load.read * token / (one * reading * speed),
+        "sample": _decode_seconds(load, plan, machine, sampler) if sampler else 0.0,
+        "update": (load.measured + 3 * load.trained) * token / (one * training * use.train),
     }
 
 
-def sequences_at_once(
-    stage: StageLoad, plan: Plan, machine: Machine, resident: float
-) -> dict[str, int]:
-    """By role, the sequences for which a replica has cache: memory less weights, overhead and
-    ``resident`` (all GiB per GPU), shared evenly by the models that sample; at least one."""
-    layout = plan.layout
-    weights = {
-        load.role: plan.architectures[load.architecture].parameters * layout.weight_bytes
-        for load in stage.loads
-    }
-    used = sum(weights.values()) / layout.tensor_parallel / GIB + layout.overhead + resident
-    sampling = [load for load in stage.loads if load.sampled]
-    room = max(0.0, machine.gpu.memory * layout.sampler_share - used) / max(1, len(sampling))
-    found = {}
-    for load in sampling:
-        shape = plan.architectures[load.architecture]
-        size = load.context * cache_bytes(shape, layout.weight_bytes) / layout.tensor_parallel
-        found[load.role] = max(1, min(layout.sequences, int(room * GIB / size)))
-    return found
-
-
-def _decode_seconds(load: Load, plan: Plan, machine: Machine, sequences: int) -> float:
-    """Seconds per sampled token over all replicas. A step reads the weights once and the cache of
+def _decode_seconds(load: Load, plan: Plan, machine: Machine, sampler: Sampler) -> float:
+    """Seconds of all sampled tokens. A step of a replica reads the weights once and the cache of
     every running sequence, or is bound by arithmetic when many run."""
-    layout, use, shape = plan.layout, plan.efficiency, plan.architectures[load.architecture]
-    cached = sequences * load.context * cache_bytes(shape, layout.weight_bytes)
-    moved = matrix_weights(shape) * layout.weight_bytes + cached
+    use, shape = plan.efficiency, plan.architectures[load.architecture]
+    width = plan.memory.weight_bytes
+    sequences = sampler.sequences(shape, load.context, machine.gpu, plan.memory)
+    cached = sequences * load.context * cache_bytes(shape, width)
+    moved = matrix_weights(shape) * width + cached
     step = moved / (machine.gpu.bandwidth * GIGA * use.decode)
     arithmetic = sequences * forward_flops(shape, load.context, causal=True)
-    step = max(step, arithmetic / (machine.gpu.peak * TERA * use.prefill))
-    return step / (sequences * machine.count)
+    step = max(step, arithmetic / (machine.gpu.peak * TERA * use.prefill)) / sampler.width
+    return load.sampled * step / (sequences * sampler.replicas(machine.count))
 
 
 def stage_cost(
-    stage: StageLoad, plan: Plan, machine: Machine, *, index: float, resident: float
+    stage: StageLoad, plan: Plan, machine: Machine, engines: Engines, index: float
 ) -> Cost:
-    """Cost of one row of ``stage``. ``index``: FLOPs of one exact search; ``resident``: GiB per GPU
-    that a trainer keeps while its policies sample."""
+    """Cost of one row of ``stage``. ``index``: FLOPs of one exact search."""
     seconds = {"read": 0.0, "sample": 0.0, "update": 0.0}
-    sequences = sequences_at_once(stage, plan, machine, resident)
     flops = stage.queries * index
     for load in stage.loads:
-        for name, value in load_seconds(load, plan, machine, sequences.get(load.role, 1)).items():
+        for name, value in load_seconds(load, plan, machine, engines).items():
             seconds[name] += value
         shape = plan.architectures[load.architecture]
         tokens = load.read + load.sampled + load.measured + 3 * load.trained
         flops += tokens * forward_flops(shape, load.context, causal=load.causal)
-    seconds["search"] = stage.queries * index / search_rate(plan, machine)
+    seconds["search"] = stage.queries * index / search_rate(plan, machine, engines)
     hours = sum(seconds.values()) / HOUR
     return Cost(flops, seconds, hours, hours * machine.count * machine.gpu.price)
 
 
-def search_rate(plan: Plan, machine: Machine) -> float:
+def search_rate(plan: Plan, machine: Machine, engines: Engines) -> float:
     """FLOP/s of an exact search: the host's, or the GPUs' in float32 like encoding."""
-    if plan.layout.index_on == "host":
+    if engines.gpus is None:
         return plan.efficiency.host_search * TERA
     return machine.count * machine.gpu.peak * TERA * plan.efficiency.encode
 

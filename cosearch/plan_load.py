@@ -67,8 +67,15 @@ class Workload:
         return cls(settings, found[settings.profile])
 
     def stages(self) -> list[StageLoad]:
-        """Every stage that runs a model, in the graph's order."""
-        return [self.encoding(), self.fixed_ranker(), *self.trainings(), *self.evaluations()]
+        """Every stage that runs a model, in the graph's order; of trainings those with rounds."""
+        ranked = self.settings.section(schema.FixedRanker).rounds
+        trained = self.settings.section(schema.Train).rounds
+        return [
+            self.encoding(),
+            *([self.fixed_ranker()] if ranked else ()),
+            *(self.trainings() if trained else ()),
+            *self.evaluations(),
+        ]
 
     def encoding(self) -> StageLoad:
         """Encoding the corpus; one pass over every passage."""
@@ -141,13 +148,13 @@ class Workload:
         return StageLoad("evaluate", name, part, seeds, loads, asked * habits.searches)
 
     def questions(self, split: str, most: int | None = None) -> int:
-        """Questions of a split. Raises ValueError where the profile gives no number."""
+        """Questions of a split, ``most`` of each set. Raises ValueError without any number."""
         total = 0
         for name, row in self.settings.section(schema.Data).sets.items():
-            count = getattr(row, split)
-            if count is None:
+            numbers = [number for number in (getattr(row, split), most) if number is not None]
+            if not numbers:
                 raise ValueError(f"data.sets.{name}.{split}: a plan needs the number of rows")
-            total += min(count, most or count)
+            total += min(numbers)
         return total
 
     def method(self, overrides: Mapping[str, Any]) -> Method:

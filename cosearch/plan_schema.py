@@ -4,7 +4,7 @@ Nothing here changes a result. What each key means and where its value comes fro
 in params.yaml.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -84,29 +84,15 @@ class Efficiency(Section):
     host_search: Amount
 
 
-class Layout(Section):
-    """How policies share the GPUs. ``offload``: which states of a trainer lie in host memory while
-    they are not used (``idle``: all of a role that neither learns nor samples; ``optimizer``: the
-    optimiser's always). ``sleep``: samplers free their memory during updates."""
+class Memory(Section):
+    """What no engine decides, in GiB per GPU and bytes per weight. ``overhead``: outside the shares
+    of the samplers; ``sampler_overhead``: of each sampler, inside its share."""
 
-    zero_stage: Literal[0, 1, 2, 3]
-    offload: Literal["none", "idle", "optimizer"]
-    sleep: bool
-    tensor_parallel: Positive
-    index_on: Literal["host", "gpu"]
-    sampler_share: Share
-    sequences: Positive
     overhead: NonNegative
+    sampler_overhead: NonNegative
     weight_bytes: Positive
     gradient_bytes: Positive
     optimizer_bytes: Positive
-
-
-class Compression(Section):
-    """Bytes of the product-quantised code, and links of a graph index."""
-
-    pq_bytes: Positive
-    hnsw_links: Positive
 
 
 class Host(Section):
@@ -137,8 +123,7 @@ class Plan(Section):
     host: Host
     least: dict[str, Least]
     efficiency: Efficiency
-    layout: Layout
-    compression: Compression
+    memory: Memory
     architectures: dict[str, Architecture]
     models: dict[str, str]
     calibration: dict[str, Calibration]

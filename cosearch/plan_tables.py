@@ -11,6 +11,9 @@ from cosearch.plan_cost import HOUR, total
 from cosearch.plan_measure import Deviation
 from cosearch.plan_schema import Habits
 
+SHOWN_OTHERS = 3
+"""Of the settings with which a profile would fit, the nearest ones."""
+
 
 def show_plan(outlook: Outlook, console: Console, *, rows: bool) -> None:
     """Print the whole plan; ``rows``: a line for every row instead of one per stage and part."""
@@ -24,7 +27,9 @@ def tables(outlook: Outlook, *, rows: bool) -> Iterator[Table]:
     """Stages, memory per phase and number of GPUs, indexes, disk."""
     priced = outlook.priced()
     yield _stages(outlook, priced, rows=rows)
-    yield _memory([outlook.verdict(outlook.machine(count)) for count in _counts(outlook)])
+    verdicts = [outlook.verdict(outlook.machine(count)) for count in _counts(outlook)]
+    if any(verdict.phases for verdict in verdicts):
+        yield _memory(verdicts)
     yield _sizes("Index by kind", outlook.indexes())
     yield _sizes("Disk, all rows", outlook.disk())
 
@@ -36,10 +41,11 @@ def lines(outlook: Outlook) -> Iterator[str]:
     plan, need = outlook.settings.file.plan, sum(outlook.disk().values())
     verdict = "fits" if need <= plan.host.disk else "refused"
     yield f"disk: {verdict}: {need:.0f} GB of {plan.host.disk:.0f}"
-    kind, searched = outlook.settings.section(schema.Index).kind, _hours(outlook, "search")
+    index, searched = outlook.settings.section(schema.Index), _hours(outlook, "search")
+    place = "host" if index.gpus is None else "GPUs"
     yield (
-        f"search: {searched:.0f} of these hours go into exact search on the {plan.layout.index_on};"
-        f" index kind {kind}"
+        f"search: {searched:.0f} of these hours go into exact search on the {place};"
+        f" index kind {index.kind}"
     )
     assumed = [name for name, h in outlook.work.calibration.habits.items() if h.measured is None]
     if assumed:
@@ -128,17 +134,28 @@ def _memory(verdicts: Sequence[Verdict]) -> Table:
     return table
 
 
+def settings_text(changes: Mapping[str, object]) -> str:
+    """Parameters as they are written in params.yaml."""
+    return ", ".join(f"{key}: {_plain(value)}" for key, value in changes.items())
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _spoken(verdict: Verdict) -> Iterator[str]:
     machine = verdict.machine
     name = f"{machine.count} x {machine.name} ({machine.gpu.memory:.0f} GiB each)"
+    if not verdict.phases:
+        yield f"{name}: memory is not planned: not all engines are vllm and deepspeed"
+        return
     if verdict.fits:
         peak = max(verdict.phases, key=lambda need: need.peak / need.limit)
         yield f"{name}: fits; tightest is {peak.phase}, {peak.peak:.1f} of {peak.limit:.1f} GiB"
     for reason in verdict.reasons:
         yield f"{name}: refused: {reason}"
-    if verdict.reasons and verdict.others:
-        settings = (f"zero_stage {one.zero_stage} offload {one.offload}" for one in verdict.others)
-        yield f"{name}: would fit with plan.layout: {' | '.join(settings)}"
+    for other in verdict.others[:SHOWN_OTHERS]:
+        yield f"{name}: would fit with {settings_text(other)}"
     yield f"{name}: host memory {verdict.host_memory:.0f} GiB"
 
 

@@ -114,7 +114,7 @@ def test_an_empty_machine_lacks_all_that_profile_paper_needs(tmp_path: Path) -> 
     ("gpus", "lacking", "words"),
     [
         ((Card("card", 79.6),) * 8, False, "fits"),
-        ((Card("card", 79.6),) * 4, True, "rollout needs"),
+        ((Card("card", 79.6),) * 4, True, "8 replicas on 8 GPUs, and there are 4"),
         ((Card("card", 24.0),) * 8, True, "rollout needs"),
         ((*[Card("card", 79.6)] * 7, Card("small", 24.0)), True, "rollout needs"),
     ],
@@ -127,6 +127,16 @@ def test_gpus_are_held_against_the_plan(
     findings = examined("paper", probes, tmp_path)
     assert set(lacks(findings)) == ({"joint training"} if lacking else set())
     assert words in next(one.found for one in findings if one.name == "joint training")
+
+
+def test_the_fix_for_too_few_gpus_is_a_setting(tmp_path: Path) -> None:
+    filled(tmp_path)
+    probes = Described(GPU_PACKAGES, (Card("card", 79.6),) * 4, gib=1024.0, gigabytes=9000.0)
+    fix = lacks(examined("paper", probes, tmp_path))["joint training"]
+    assert fix.startswith("profiles.paper: train.deepspeed.offload_optimizer: true, agent.vllm.")
+    probes = Described(GPU_PACKAGES, (Card("card", 8.0),), gib=1024.0, gigabytes=9000.0)
+    fix = lacks(examined("paper", probes, tmp_path))["joint training"]
+    assert fix == "more or larger GPUs"
 
 
 def test_a_damaged_model_folder_is_a_lack(tmp_path: Path) -> None:

@@ -4,20 +4,29 @@ import io
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from cosearch import config, plan, plan_cost, plan_load, plan_measure, plan_memory
+from cosearch import config, plan, plan_cost, plan_layout, plan_load, plan_measure, plan_memory
 from cosearch.__main__ import main
 from cosearch.artifacts import ROLLOUT_SCHEMA, Paths, write_frame
-from cosearch.plan_schema import Architecture, Layout
+from cosearch.engines.index_kinds import KINDS, Recipe
+from cosearch.engines.index_need import index_need
+from cosearch.plan_layout import Layout
+from cosearch.plan_memory import Joint
+from cosearch.plan_schema import Architecture
 from cosearch.plan_tables import lines, show_plan
+from cosearch.schema import IndexGpus
 
 ROOT = Path(__file__).parents[1]
 GIB = 2**30
@@ -27,6 +36,7 @@ TOY = Architecture(
 )  # fmt: skip
 
 
+@cache
 def outlook(gpu: str | None = None, count: int | None = None) -> plan.Outlook:
     return plan.Outlook.of(config.load("paper", ROOT / "params.yaml"), gpu, count)
 
@@ -57,43 +67,67 @@ def test_flops_of_a_toy_by_hand() -> None:
 
 def test_cache_of_the_large_agent() -> None:
     shape = outlook().settings.file.plan.architectures["qwen2.5-7b"]
-    assert plan_cost.cache_bytes(shape, 2) == 57344
+    assert plan_layout.cache_bytes(shape, 2) == 57344
 
 
 def test_the_flat_index_has_the_size_of_the_published_one() -> None:
-    sizes = plan_memory.index_bytes(21015324, 768, pq_bytes=96, hnsw_links=32)
+    sizes = plan_memory.index_bytes(21015324, 768, pq_m=96, hnsw_m=32)
     assert sizes["flat"] == 42949672960 + 21609402413 - 45  # two parts, less the header
-    assert sizes["fp16"] * 2 == sizes["sq8"] * 4 == sizes["flat"]
-    assert sizes["pq"] == 21015324 * 96 and sizes["hnsw"] > sizes["ivf_flat"] > sizes["flat"]
 
 
-def layout(**values: object) -> Layout:
-    return outlook().settings.file.plan.layout.model_copy(update=values)
+def test_sizes_of_indexes_are_those_of_the_engine_less_centroids() -> None:
+    sizes = plan_memory.index_bytes(21015324, 768, pq_m=96, hnsw_m=32)
+    assert set(sizes) == set(KINDS)
+    values = {"nlist": 16384, "nprobe": 64, "train_rows": 1, "ef_construction": 80, "ef_search": 1}
+    for kind, size in sizes.items():
+        recipe = Recipe(kind, 1, pq_m=96, hnsw_m=32, seed=0, **values)
+        need = index_need(recipe, rows=21015324, dimension=768, shard_rows=1)
+        assert size == pytest.approx(need.bytes_file, rel=0.03)
+    assert {"pq", "ivf_pq", "hnsw"}.isdisjoint(
+        plan_memory.index_bytes(9, 8, pq_m=None, hnsw_m=None)
+    )
+
+
+@cache
+def layout(**zero: object) -> Layout:
+    """Profile paper's, with other rules of DeepSpeed."""
+    found = outlook().engines.layout()
+    assert found is not None
+    return replace(found, trainer=found.trainer.model_copy(update=zero))
+
+
+@cache
+def joint(count: int = 8) -> Joint:
+    return outlook().joint(outlook().machine(count))
+
+
+def test_the_engines_decide_how_the_gpus_are_shared() -> None:
+    found, block = layout(), outlook().settings.file.profiles["paper"]
+    assert found.agent == block.agent.vllm and found.ranker == block.ranker.vllm
+    assert found.trainer == block.train.deepspeed and found.gpus is block.index.gpus
 
 
 @pytest.mark.parametrize(
     ("stage", "bytes_per_parameter"),
-    [(0, 16), (1, 2 + 2 + 12 / 8), (2, 2 + 14 / 8), (3, 16 / 8)],
+    [(1, 2 + 4 + 12 / 8), (2, 2 + 16 / 8), (3, 18 / 8)],
 )
 def test_zero_splits_states_as_its_paper_says(stage: int, bytes_per_parameter: float) -> None:
-    parts = plan_memory.state_parts(TOY, layout(zero_stage=stage), 8)
+    memory = joint().memory
+    parts = plan_memory.state_parts(TOY, layout(stage=stage).trainer, memory, 8)
     assert sum(parts.values()) * GIB == pytest.approx(1000 * bytes_per_parameter)
-    away = plan_memory.state_parts(TOY, layout(zero_stage=stage, offload="optimizer"), 8)
-    assert away["optimiser"] == 0.0 and away["weights"] == parts["weights"]
+    away = layout(stage=stage, offload_optimizer=True).trainer
+    moved = plan_memory.state_parts(TOY, away, memory, 8)
+    assert moved["optimiser"] == 0.0 and moved["weights"] == parts["weights"]
+    assert moved["gradients"] == (parts["gradients"] if stage == 1 else 0.0)
 
 
-@given(st.integers(1, 64), st.integers(1, 64), st.sampled_from([0, 1, 2, 3]))
+@given(st.integers(2, 64), st.integers(2, 64), st.sampled_from([1, 2, 3]))
 def test_more_gpus_never_need_more_memory_each(first: int, second: int, stage: int) -> None:
     few, many = sorted((first, second))
-    if few == many == 1:
-        return
-    roles = outlook().roles()
-    for role in roles:
+    for role in joint().roles:
         needs = [
-            plan_memory.update_need(
-                role, roles, layout(zero_stage=stage), outlook().machine(count)
-            ).peak
-            for count in (max(2, few), max(2, many))
+            plan_memory.update_need(role, layout(stage=stage), joint(count)).peak
+            for count in (few, many)
         ]
         assert needs[1] <= needs[0]
 
@@ -104,32 +138,105 @@ def test_four_of_80_are_refused_and_eight_fit() -> None:
     assert [need.phase for need in four.phases] == [
         "encode", "rollout", "update agent", "update ranker", "evaluate",
     ]  # fmt: skip
-    (reason,) = four.reasons
-    assert reason.startswith("rollout needs ") and "agent's states" in reason
-    best = four.others[0]
-    phases = plan_memory.needs(outlook().roles(), best, outlook().machine(4), 0.0)
-    assert best.offload == "idle" and all(need.fits for need in phases)
+    assert four.reasons[0] == "agent.vllm has 8 replicas on 8 GPUs, and there are 4"
+    assert any(x.startswith("rollout needs ") and "agent's states" in x for x in four.reasons)
+    assert four.others[0] == {
+        "train.deepspeed.offload_optimizer": True,
+        "agent.vllm.replicas": 4,
+        "ranker.vllm.replicas": 4,
+    }
 
 
-def test_awake_samplers_take_memory_from_updates() -> None:
-    roles, machine = outlook().roles(), outlook().machine(8)
-    asleep, awake = (
-        plan_memory.update_need(roles[0], roles, layout(sleep=sleep), machine).peak
-        for sleep in (True, False)
-    )
-    assert awake - asleep == pytest.approx(2 * 7615616512 * 2 / GIB)
+def with_settings(tmp_path: Path, changes: Mapping[str, object]) -> plan.Outlook:
+    """Profile paper with other settings, by the keys that the plan names."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+    for key, value in changes.items():
+        *path, last = key.split(".")
+        block = params["profiles"]["paper"]
+        for name in path:
+            # an anchor's block is one object for several keys
+            block[name] = dict(block[name])
+            block = block[name]
+        block[last] = value
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    return plan.Outlook.of(config.load("paper", tmp_path / "params.yaml"))
+
+
+def test_settings_with_which_it_would_fit_are_parameters_and_fit(tmp_path: Path) -> None:
+    for changes in outlook().verdict(outlook().machine(4)).others:
+        other = with_settings(tmp_path, changes)
+        assert other.verdict(other.machine(4)).fits
+
+
+def test_shares_that_do_not_fit_beside_the_states_are_refused(tmp_path: Path) -> None:
+    shares = {"agent.vllm.memory_share": 0.42, "ranker.vllm.memory_share": 0.42}
+    large = with_settings(tmp_path, shares)
+    verdict = large.verdict(large.machine(8))
+    (reason,) = verdict.reasons
+    assert reason.startswith("rollout needs 102.")
+    share = verdict.others[0]["agent.vllm.memory_share"]
+    assert 0.26 <= share < 0.42 and verdict.others[0]["ranker.vllm.memory_share"] == share
+
+
+def test_a_share_without_room_for_the_longest_sequence_is_refused(tmp_path: Path) -> None:
+    small = with_settings(tmp_path, {"agent.vllm.memory_share": 0.21})
+    said = list(small.verdict(small.machine(8)).reasons)
+    wanted = "agent.vllm.memory_share 0.21 leaves 0.5 GiB of cache, and 24576 tokens take 1.3"
+    assert said == [f"rollout: {wanted}", f"evaluate: {wanted}"]
+    short = with_settings(tmp_path, {"agent.vllm.max_model_tokens": 16384})
+    assert "may have 24576" in short.verdict(short.machine(8)).reasons[0]
+
+
+def test_samplers_that_stay_awake_or_have_their_own_gpus() -> None:
+    role, usual = joint().roles[0], layout()
+    awake = usual.with_samplers(shared_gpus=False)
+    asleep, beside = (plan_memory.update_need(role, one, joint()).peak for one in (usual, awake))
+    assert beside - asleep == pytest.approx(2 * 0.26 * 79.6)
+    apart = awake.with_samplers(devices=(4, 5, 6, 7), replicas=4)
+    assert apart.own_gpus == 4 and list(apart.lacks(8)) == []
+    rollout, update, *_ = plan_memory.needs(apart, joint())
+    assert "agent's states" not in rollout.parts and "agent's sampler" not in update.parts
+    assert update.parts["optimiser"] == pytest.approx(role.shape.parameters * 12 / 4 / GIB)
+    assert "leave none of 8 GPUs" in next(awake.with_samplers(devices=tuple(range(8))).lacks(8))
+    assert "9 GPUs" in next(usual.with_samplers(devices=(8,), replicas=1).lacks(8))
 
 
 def test_an_index_on_the_gpus_and_offloaded_states_are_counted() -> None:
-    roles = outlook().roles()
-    with_index = plan_memory.sampling_need(
-        "rollout", roles, layout(), outlook().machine(8), training=True, index=60.0
+    spread = IndexGpus(spread=True, float16=False)
+    copied = IndexGpus(spread=False, float16=True)
+    for gpus, share in ((spread, 1 / 8), (copied, 1 / 2)):
+        found = replace(layout(), gpus=gpus)
+        need = plan_memory.sampling_need("rollout", found, joint(), training=True)
+        update = plan_memory.update_need(joint().roles[0], found, joint())
+        assert need.parts["index"] == update.parts["index"]
+        assert need.parts["index"] == pytest.approx(joint().index * share)
+        assert "index" not in plan_memory.host_parts(found, joint())
+    host = plan_memory.host_parts(layout(), joint())
+    assert host["index"] == joint().index
+    assert host["agent's samplers asleep"] == pytest.approx(8 * 7615616512 * 2 / GIB)
+    away = layout(offload_optimizer=True, offload_parameters=True)
+    host = plan_memory.host_parts(away, joint())
+    assert host["agent's optimiser"] == pytest.approx(7615616512 * 16 / GIB)
+    assert host["agent's weights"] == pytest.approx(7615616512 * 2 / GIB)
+    assert sum(
+        plan_memory.state_parts(TOY, away.trainer, joint().memory, 8).values()
+    ) == pytest.approx(0.0)
+
+
+def test_replicas_bound_what_samples_and_the_share_how_much_at_once() -> None:
+    work, file = outlook().work, outlook().settings.file
+    stage = work.training("cosearch", "core", 1)
+    engines, gpu = outlook().engines, file.plan.gpus["h100-80"]
+    agent = engines.samplers["agent"]
+    assert [agent.replicas(count) for count in (2, 8, 16)] == [2, 8, 8]
+    shape = work.architecture("qwen2.5-7b")
+    least, most = (agent.sequences(shape, tokens, gpu, file.plan.memory) for tokens in (1e6, 1.0))
+    assert (least, most) == (1, 256)
+    eight, sixteen = (
+        plan_cost.load_seconds(stage.loads[0], file.plan, outlook().machine(count), engines)
+        for count in (8, 16)
     )
-    assert with_index.parts["index"] == 60.0 / 8
-    host = plan_memory.host_parts(roles, layout(offload="idle"), 60.0)
-    assert host["agent's states"] == pytest.approx(7615616512 * 14 / GIB)
-    assert plan_memory.host_parts(roles, layout(index_on="gpu"), 60.0) == {}
-    assert "agent's optimiser" in plan_memory.host_parts(roles, layout(offload="optimizer"), 60.0)
+    assert eight["sample"] == sixteen["sample"] and eight["update"] == 2 * sixteen["update"]
 
 
 def test_every_row_is_priced_once() -> None:
@@ -190,20 +297,33 @@ def test_the_whole_plan_is_printed() -> None:
     show_plan(outlook(), console, rows=True)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "4 x h100-80 (80 GiB each): refused: rollout needs" in text
+    assert "would fit with train.deepspeed.offload_optimizer: true, agent.vllm.replicas: 4" in text
     assert "8 x h100-80 (80 GiB each): fits" in text
     assert all(name in text for name in ("cosearch_small", "oracle_grid_3", "ivf_pq", "rollouts"))
 
 
-def test_layouts_that_would_fit_and_assumptions_are_told() -> None:
-    said = list(lines(outlook()))
-    assert any("would fit with plan.layout: zero_stage 3 offload idle" in line for line in said)
-    assert any(line.startswith("habits assumed, not measured: ") for line in said)
+def test_assumptions_are_told() -> None:
+    assert any(line.startswith("habits assumed, not measured: ") for line in lines(outlook()))
+
+
+@pytest.mark.parametrize("profile", ["tiny", "mini"])
+def test_a_profile_without_vllm_and_deepspeed_has_tokens_and_hours_alone(profile: str) -> None:
+    found = plan.Outlook.of(config.load(profile, ROOT / "params.yaml"))
+    console = Console(file=io.StringIO(), width=200)
+    show_plan(found, console, rows=False)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "memory is not planned: not all engines are vllm and deepspeed" in text
+    assert "GPU memory" not in text and "hours" in text
+    assert all(one.cost.hours > 0 for one in found.priced())
+    agent = found.engines.samplers["agent"]
+    assert (agent.replicas(8), agent.width) == (1, 1)
+    stages = {one.stage.stage for one in found.priced()}
+    assert ("train" in stages) == (profile == "tiny")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--profile", "mini"], "plan.calibration: no 'mini'"),
         (["--profile", "paper", "--gpu", "abacus"], "plan.gpus: no 'abacus'"),
         (["--profile", "paper", "--count", "0"], "count: 0 GPUs"),
         (["--profile", "paper", "--check", "9"], "seed 9 trained none of"),
@@ -223,6 +343,15 @@ def test_a_data_set_without_a_number_of_rows_is_refused() -> None:
     work = plan_load.Workload(config.load("mini", ROOT / "params.yaml"), outlook().work.calibration)
     with pytest.raises(ValueError, match=r"data\.sets\.nq\.test: a plan needs"):
         work.questions("test")
+    assert work.questions("test", most=5) == 35
+
+
+def test_a_profile_without_habits_is_refused(tmp_path: Path) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+    del params["plan"]["calibration"]["mini"]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    with pytest.raises(ValueError, match=r"plan\.calibration: no 'mini'"):
+        plan.Outlook.of(config.load("mini", tmp_path / "params.yaml"))
 
 
 def test_planning_imports_no_torch() -> None:
