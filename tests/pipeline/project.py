@@ -25,6 +25,14 @@ class Project:
     @classmethod
     def make(cls, folder: Path) -> "Project":
         """Copy what the graph needs and shrink the parameters."""
+        project = cls.copy(folder)
+        project.edit(shrink)
+        project.command("dvc", "init", "-q", "--no-scm")
+        return project
+
+    @classmethod
+    def copy(cls, folder: Path) -> "Project":
+        """Code, models and parameters as they are, without DVC."""
         for name in CODE:
             source, target = ROOT / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -32,10 +40,7 @@ class Project:
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copyfile(source, target)
-        project = cls(folder)
-        project.edit(shrink)
-        project.command("dvc", "init", "-q", "--no-scm")
-        return project
+        return cls(folder)
 
     def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
         """Apply ``change`` to params.yaml."""
@@ -60,7 +65,7 @@ class Project:
         )
 
     def environment(self) -> dict[str, str]:
-        """One thread, no network, this interpreter first on the path."""
+        """One thread, no network, no GPU for trainers, this interpreter first on the path."""
         return os.environ | {
             "PYTHONPATH": str(self.folder),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -68,6 +73,7 @@ class Project:
             "OMP_WAIT_POLICY": "PASSIVE",
             "PYTHONHASHSEED": "0",
             "HF_HUB_OFFLINE": "1",
+            "DS_ACCELERATOR": "cpu",
             "TOKENIZERS_PARALLELISM": "false",
             "TRANSFORMERS_VERBOSITY": "error",
             "DVC_NO_ANALYTICS": "1",

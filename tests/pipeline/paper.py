@@ -1,0 +1,124 @@
+"""Profile paper in a folder of its own, with tiny models and data in the places of the published.
+
+What stays is the profile's: files in the published formats, its rows, exact search, and trainers
+over DeepSpeed. Where a CPU has no engine of its kind, the plain one stands in: ``hf`` for ``vllm``.
+"""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cosearch.data.world import build_world
+from tests.pipeline.project import Project
+
+FOLDERS = {"large": "shared", "encoder": "encoder"}
+"""Models of profile paper that variant ``cosearch`` uses, and what stands in for them."""
+ROWS = {"train": 6, "dev": 2, "test": 2}
+IN_TURN = """
+import runpy, sys
+names = sys.argv[1:]
+for name in names:
+    sys.argv[1:] = ["--profile", "paper"]
+    runpy.run_module(f"stages.{name}", run_name="__main__", alter_sys=True)
+"""
+"""As ``python -m stages.NAME`` does it, with what they share imported once."""
+SECONDS = 600
+"""After which a rank that waits for the other in vain is given up."""
+
+
+def make_paper_project(folder: Path) -> Project:
+    """Code, substituted parameters, models, questions and corpus."""
+    project = Project.copy(folder)
+    project.edit(substitute)
+    for name, source in FOLDERS.items():
+        shutil.copytree(folder / "models/tiny" / source, folder / "models/paper" / name)
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    write_files(params["profiles"]["paper"]["data"], folder)
+    return project
+
+
+def substitute(params: dict[str, Any]) -> None:
+    """Counts, lengths and devices of profile tiny; engines and their rules stay."""
+    tiny, paper = params["profiles"]["tiny"], params["profiles"]["paper"]
+    for row in paper["data"]["sets"].values():
+        row |= {split: count for split, count in ROWS.items() if row[split]}
+    paper["method"] = tiny["method"]
+    sizes = ("max_length", "batch_size", "device", "processes")
+    paper["encoder"] |= {name: tiny["encoder"][name] for name in sizes}
+    for role in ("agent", "ranker", "simulator"):
+        paper[role] = tiny[role] | {"vllm": paper[role]["vllm"]}
+    paper["train"] |= {
+        "rounds": 1, "questions": 6, "update_questions": 3, "dev_every": 1, "shard_questions": 6,
+        "batch_tokens": 4096,
+    }  # fmt: skip
+    paper["train"]["deepspeed"]["dtype"] = "float32"
+
+
+def write_files(data: Mapping[str, Any], root: Path) -> None:
+    """Questions and passages of a generated world, as they are published for profile paper."""
+    sets = {name: {split: row[split] or 0 for split in ROWS} for name, row in data["sets"].items()}
+    world, folder = build_world(sets, data["seed"]), root / data["folder"]
+    for name, row in data["sets"].items():
+        for split, file in row["files"].items():
+            rows = (
+                {"id": q.id, "question": q.text, "golden_answers": list(q.golds), "metadata": {}}
+                for q in world.questions(name, split)
+            )
+            _write(folder / file["path"], rows)
+    passages = (
+        {"id": str(number), "contents": f'"{passage.title}"\n{passage.text}'}
+        for number, passage in enumerate(world.passages)
+    )
+    _write(folder / data["corpus"], passages)
+
+
+def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+
+
+def run_ranks(project: Project, count: int, *words: str) -> list[subprocess.CompletedProcess[str]]:
+    """A stage of profile paper as ``count`` hosts with one process each would run it, told apart
+    by the variables that a launcher sets; what each process said."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    name, *rest = words
+    command = [sys.executable, "-m", f"stages.{name}", "--profile", "paper", *rest]
+    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    base = project.environment() | {"LOCAL_RANK": "0"} | shared
+    base = {key: value for key, value in base.items() if key != "RANK"}
+    started = [
+        subprocess.Popen(
+            command, cwd=project.folder, env=base | {"RANK": str(rank)}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for rank in range(count)
+    ]  # fmt: skip
+    try:
+        said = [process.communicate(timeout=SECONDS) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [
+        subprocess.CompletedProcess(command, process.returncode, *texts)
+        for process, texts in zip(started, said, strict=True)
+    ]
+
+
+def run_stages(project: Project, *names: str) -> None:
+    """Stages of profile paper one after the other, in one interpreter. Raises AssertionError with
+    what they said where one fails."""
+    project.command(sys.executable, "-c", IN_TURN, *names)
+
+
+def run_row(project: Project, name: str, row: str) -> None:
+    """A row of a stage of profile paper in one process, without a launcher."""
+    project.command(sys.executable, "-m", f"stages.{name}", "--profile", "paper", "--row", row)
