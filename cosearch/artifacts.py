@@ -289,14 +289,6 @@ def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
     return frame
 
 
-def publish_folder(source: Path, target: Path) -> None:
-    """Put a copy of ``source`` in place of ``target`` in one rename."""
-    aside = target.with_name(f".{target.name}.new")
-    shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(source, aside)
-    move_folder(aside, target)
-
-
 def move_folder(source: Path, target: Path) -> None:
     """Put ``source`` in place of ``target`` in one rename, without a copy."""
     for path in (*source.rglob("*"), source):

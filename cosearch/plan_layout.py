@@ -11,6 +11,7 @@ from typing import Any
 
 from cosearch import schema
 from cosearch.config import Settings
+from cosearch.engine_schema import DeepSpeed, IndexGpus, Vllm
 from cosearch.plan_schema import Architecture, Gpu, Memory
 
 GIB = 2.0**30
@@ -23,14 +24,12 @@ def cache_bytes(shape: Architecture, width: int) -> int:
     return 2 * shape.layers * shape.kv_heads * shape.head_size * width
 
 
-def cache_gib(rules: schema.Vllm, shape: Architecture, memory: Memory, tokens: float) -> float:
+def cache_gib(rules: Vllm, shape: Architecture, memory: Memory, tokens: float) -> float:
     """GiB per GPU of the keys and values of ``tokens``, which tensor parallelism splits."""
     return tokens * cache_bytes(shape, memory.weight_bytes) / rules.tensor_parallel / GIB
 
 
-def share_parts(
-    rules: schema.Vllm, shape: Architecture, gpu: Gpu, memory: Memory
-) -> dict[str, float]:
+def share_parts(rules: Vllm, shape: Architecture, gpu: Gpu, memory: Memory) -> dict[str, float]:
     """GiB per GPU of a sampler's share by use. Its cache is what the rest leaves, and below zero
     where that is more than the share."""
     weights = shape.parameters * memory.weight_bytes / rules.tensor_parallel / GIB
@@ -43,7 +42,7 @@ class Sampler:
     """How a model is sampled: over vLLM by ``rules``, or without them on one GPU in the stage's own
     process, which runs ``batch_tokens`` tokens at once."""
 
-    rules: schema.Vllm | None
+    rules: Vllm | None
     batch_tokens: int
 
     @classmethod
@@ -76,13 +75,13 @@ class Layout:
     """Both policies over vLLM and their trainers over DeepSpeed. ``gpus``: how the index lies on
     GPUs; None where the host searches it."""
 
-    agent: schema.Vllm
-    ranker: schema.Vllm
-    trainer: schema.DeepSpeed
-    gpus: schema.IndexGpus | None
+    agent: Vllm
+    ranker: Vllm
+    trainer: DeepSpeed
+    gpus: IndexGpus | None
 
     @property
-    def samplers(self) -> dict[str, schema.Vllm]:
+    def samplers(self) -> dict[str, Vllm]:
         """Rules by role."""
         return {"agent": self.agent, "ranker": self.ranker}
 
@@ -149,8 +148,8 @@ class Engines:
     how the index lies on GPUs."""
 
     samplers: Mapping[str, Sampler]
-    trainer: schema.DeepSpeed | None
-    gpus: schema.IndexGpus | None
+    trainer: DeepSpeed | None
+    gpus: IndexGpus | None
 
     @classmethod
     def of(cls, settings: Settings) -> "Engines":

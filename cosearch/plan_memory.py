@@ -8,10 +8,10 @@ one layer's own while it is computed again (2205.05198, Section 4, without the a
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from cosearch.engine_schema import DeepSpeed, Vllm
 from cosearch.plan_cost import Machine
 from cosearch.plan_layout import GIB, Layout, cache_gib, share_parts
 from cosearch.plan_schema import Architecture, Memory
-from cosearch.schema import DeepSpeed, Vllm
 
 FLOAT = 4
 

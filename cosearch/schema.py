@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from cosearch.engine_schema import DeepSpeed, Endpoint, IndexGpus, Vllm
 from cosearch.hub_schema import Hub
 from cosearch.plan_schema import Plan
 from cosearch.presets import Method, NonNegative, Positive, Section, Share
@@ -79,13 +80,6 @@ class Encoder(Section):
 IndexKind = Literal["flat", "fp16", "sq8", "pq", "ivf_flat", "ivf_sq8", "ivf_pq", "hnsw"]
 
 
-class IndexGpus(Section):
-    """Search on all GPUs: vectors spread over them or copied to each, in half precision or not."""
-
-    spread: bool
-    float16: bool
-
-
 class Index(Section):
     """The FAISS index and its self-check. A parameter that the kind does not use may be None."""
 
@@ -117,39 +111,6 @@ class Notes(Section):
     max_prompt_tokens: Positive
     max_turn_tokens: Positive
     max_document_chars: Positive
-
-
-class VllmProbe(Section):
-    """Greedy continuations that tell whether handed-over weights arrived; tolerance in nats."""
-
-    prompts: Positive
-    tokens: Positive
-    tolerance: Annotated[float, Field(gt=0)]
-
-
-class Vllm(Section):
-    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs."""
-
-    replicas: Positive
-    tensor_parallel: Positive
-    devices: tuple[Annotated[int, Field(ge=0)], ...]
-    shared_gpus: bool
-    memory_share: Annotated[float, Field(gt=0, le=1)]
-    max_model_tokens: Positive | None
-    max_sequences: Positive
-    eager: bool
-    backend: Literal["mp", "ray"] | None
-    probe: VllmProbe
-
-
-class DeepSpeed(Section):
-    """How DeepSpeed parts a model among the ranks (ZeRO) and saves memory."""
-
-    stage: Literal[1, 2, 3]
-    offload_optimizer: bool
-    offload_parameters: bool
-    gradient_checkpointing: bool
-    dtype: Literal["float32", "bfloat16"]
 
 
 class Agent(Section):
@@ -199,18 +160,6 @@ class Simulator(Section):
     dtype: Literal["float32", "bfloat16"]
     engine: Literal["hf", "vllm"]
     vllm: Vllm | None
-
-
-class Endpoint(Section):
-    """An OpenAI-compatible service; the key stands in the environment, never in a file."""
-
-    url: str
-    model: str
-    key_variable: str | None
-    timeout: Annotated[float, Field(gt=0)]
-    tries: Positive
-    backoff: NonNegative
-    parallel: Positive
 
 
 class Judge(Section):

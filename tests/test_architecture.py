@@ -20,7 +20,7 @@ LAYERS = (("flows",), ("stages",), ("cosearch",), ("cosearch", "engines"), ("cos
 """From the outside in; a module belongs to the last one that it matches."""
 NO_VARIANT = "base"
 """What a system's `variant` says when its models were never trained; it names no row."""
-SETTINGS = ("cosearch.schema", "cosearch.presets")
+SETTINGS = ("cosearch.schema", "cosearch.engine_schema", "cosearch.presets")
 """What stands above the engines and their composition root may read: it maps settings."""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosearch.artifacts import publish_folder, write_json
+from cosearch.artifacts import move_folder, write_json
 from cosearch.core.hashes import hash_file
 
 _RECIPE = "recipe.json"
@@ -113,3 +113,11 @@ def _run(arguments: Sequence[str], complaint: str) -> None:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ValueError(f"{complaint}: {last}")
+
+
+def publish_folder(source: Path, target: Path) -> None:
+    """Put a copy of ``source`` in place of ``target`` in one rename."""
+    aside = target.with_name(f".{target.name}.new")
+    shutil.rmtree(aside, ignore_errors=True)
+    shutil.copytree(source, aside)
+    move_folder(aside, target)

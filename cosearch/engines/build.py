@@ -1,26 +1,23 @@
 """The only place that maps names to engines. Imports are lazy: nothing heavy loads unasked."""
 
-import os
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cosearch.core.monitor import Monitor, Monitors
+from cosearch.core.monitor import Monitor
 from cosearch.core.protocols import Judge
+from cosearch.engine_schema import DeepSpeed
 from cosearch.presets import Loss
-from cosearch.schema import DeepSpeed, Encoder, Index, Train
+from cosearch.schema import Encoder, Index, Train
 
 Progress = Callable[[int, int], None]
 
 HEADS = ("causal", "scorer")
 """Kinds of policies: one that writes text, one that scores pairs and picks."""
-SAMPLERS = ("hf", "vllm")
-"""Engines under a policy that writes text."""
+SAMPLERS = ("hf", "vllm")  # under a policy that writes text
 
 
 def set_threads(threads: int) -> None:
@@ -31,20 +28,10 @@ def set_threads(threads: int) -> None:
 
 
 def build_monitor(journal: Path, *, scalars: Path | None, say: Callable[[str], None]) -> Monitor:
-    """Who watches a stage: a journal always, scalars where ``scalars`` names their folder, Prefect
-    where ``PREFECT_API_URL`` is set. ``say`` prints a warning."""
-    from cosearch.engines.monitor_journal import Journal
+    """Who watches a stage; ``say`` prints a warning."""
+    from cosearch.engines.monitor_choice import monitor_of
 
-    parts: list[Monitor] = [Journal(journal)]
-    if scalars is not None:
-        from cosearch.engines.monitor_scalars import Scalars
-
-        parts.append(Scalars(scalars))
-    if os.environ.get("PREFECT_API_URL"):
-        from cosearch.engines.monitor_prefect import PrefectMonitor
-
-        parts.append(PrefectMonitor(os.environ, _workspace(), say))
-    return Monitors(parts)
+    return monitor_of(journal, scalars=scalars, say=say)
 
 
 def build_codec(folder: str | Path) -> Any:
@@ -161,26 +148,15 @@ def _build_deepspeed(
     from cosearch.engines.zero import Plan, ZeroRules
 
     zero = ZeroRules(**block.model_dump(exclude={"dtype"}))
-    path = str(_model_folder(folder))
-    plan = Plan(path, vocabulary, block.dtype, optimizer, loss, zero, str(scratch))
-    return DeepSpeedTrainer(join(), plan)
+    about = (str(_model_folder(folder)), vocabulary, block.dtype, optimizer, loss, zero)
+    return DeepSpeedTrainer(join(), Plan(*about, str(scratch)))
 
 
 def serve_rank() -> bool:
-    """Carry out the first process's orders where a launcher made this one another rank of the same
-    job; False where this process is the first, which runs the stage.
+    """Serve the first process of a launched job; False where this is the first one."""
+    from cosearch.engines.trainer_deepspeed import serve_first
 
-    The first one joins here too, or the others would wait for it in vain when it ends before it
-    has made a trainer.
-    """
-    from cosearch.engines.ranks import join
-    from cosearch.engines.trainer_deepspeed import serve
-
-    ranks = join()
-    if ranks.rank == 0:
-        return False
-    serve(ranks)
-    return True
+    return serve_first()
 
 
 def build_likelihood_judge(
@@ -305,13 +281,7 @@ def build_retriever(
 def _recipe(settings: Index) -> Any:
     from cosearch.engines.index_kinds import Recipe
 
-    names = {field.name for field in fields(Recipe)}
-    return Recipe(**settings.model_dump(include=names))
-
-
-def _workspace() -> str:
-    """A short name of this folder on this machine."""
-    return sha256(f"{platform.node()}:{Path.cwd()}".encode()).hexdigest()[:8]
+    return Recipe(**settings.model_dump(include={field.name for field in fields(Recipe)}))
 
 
 def _checked(head: str) -> str:

@@ -14,7 +14,7 @@ import torch
 from cosearch.core.protocols import NotFinite
 from cosearch.core.types import Sample
 from cosearch.engines.generator_hf import checksum
-from cosearch.engines.ranks import STOP, Order, Ranks
+from cosearch.engines.ranks import STOP, Order, Ranks, join
 from cosearch.engines.shard import Shard
 from cosearch.engines.trainer_torch import UpdateStats
 from cosearch.engines.zero import Plan
@@ -85,6 +85,17 @@ def serve(ranks: Ranks) -> None:
         with suppress(NotFinite):
             _perform(ranks, shards, order)
     ranks.leave()
+
+
+def serve_first() -> bool:
+    """Join the job and serve its first process; False where this is the first, which runs the
+    stage. It joins at once, too: should it end before it has a trainer, the others must not wait
+    for it in vain."""
+    ranks = join()
+    if ranks.rank == 0:
+        return False
+    serve(ranks)
+    return True
 
 
 def _perform(ranks: Ranks, shards: dict[int, Shard], order: Order) -> None:

@@ -1,0 +1,60 @@
+"""Parameter blocks of what runs on GPUs or beside the process: vLLM, DeepSpeed, FAISS's GPUs and
+services."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from cosearch.presets import NonNegative, Positive, Section
+
+
+class VllmProbe(Section):
+    """Greedy continuations that tell whether handed-over weights arrived; tolerance in nats."""
+
+    prompts: Positive
+    tokens: Positive
+    tolerance: Annotated[float, Field(gt=0)]
+
+
+class Vllm(Section):
+    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs."""
+
+    replicas: Positive
+    tensor_parallel: Positive
+    devices: tuple[Annotated[int, Field(ge=0)], ...]
+    shared_gpus: bool
+    memory_share: Annotated[float, Field(gt=0, le=1)]
+    max_model_tokens: Positive | None
+    max_sequences: Positive
+    eager: bool
+    backend: Literal["mp", "ray"] | None
+    probe: VllmProbe
+
+
+class DeepSpeed(Section):
+    """How DeepSpeed parts a model among the ranks (ZeRO) and saves memory."""
+
+    stage: Literal[1, 2, 3]
+    offload_optimizer: bool
+    offload_parameters: bool
+    gradient_checkpointing: bool
+    dtype: Literal["float32", "bfloat16"]
+
+
+class Endpoint(Section):
+    """An OpenAI-compatible service; the key stands in the environment, never in a file."""
+
+    url: str
+    model: str
+    key_variable: str | None
+    timeout: Annotated[float, Field(gt=0)]
+    tries: Positive
+    backoff: NonNegative
+    parallel: Positive
+
+
+class IndexGpus(Section):
+    """Search on all GPUs: vectors spread over them or copied to each, in half precision or not."""
+
+    spread: bool
+    float16: bool
