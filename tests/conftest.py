@@ -13,6 +13,7 @@ TOGETHER = ("pipeline", "faults")
 """Folders whose files share what is costly to make."""
 
 
+@pytest.hookimpl(tryfirst=True)  # the scheduler reads the groups right after
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker have all tests that share something: a folder's, or else a file's."""
     for item in items:
