@@ -21,6 +21,8 @@ export UV_FIND_LINKS ?= $(or $(PIP_FIND_LINKS),$(shell $(PYTHON) -m pip config g
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONHASHSEED := 0
+# Where it is set, every stage compiles torch and transformers anew: five CPU seconds.
+export PYTHONDONTWRITEBYTECODE :=
 export TOKENIZERS_PARALLELISM := false
 export DVC_NO_ANALYTICS := 1
 export DO_NOT_TRACK := 1
@@ -52,11 +54,13 @@ repro-all: setup  ## every row: the outputs and the lock of dvc repro report@...
 	python -m cosearch show --profile tiny --scope $(ALL)
 
 ui: setup  ## a local Prefect server until it is stopped; its data lies in .runs/prefect
+	@mkdir -p "$(PREFECT_HOME)"
 	@echo "ui: http://127.0.0.1:$(PORT)   stages report there after: export PREFECT_API_URL=http://127.0.0.1:$(PORT)/api"
-	PREFECT_SERVER_UI_API_URL=http://127.0.0.1:$(PORT)/api prefect server start --host 127.0.0.1 --port $(PORT)
+	PREFECT_SERVER_UI_API_URL=http://127.0.0.1:$(PORT)/api exec prefect server start --host 127.0.0.1 --port $(PORT)
 
 flow: export PREFECT_API_URL ?= http://127.0.0.1:$(PORT)/api
 flow: setup  ## make repro as a Prefect flow, JOBS stages at once; needs a server (make ui)
+	@mkdir -p "$(PREFECT_HOME)"
 	python -m flows.reproduce --jobs $(JOBS) report@$(SCOPE)
 	python -m cosearch show --profile tiny --scope $(SCOPE)
 

@@ -70,8 +70,10 @@ def make_profile(
     counts = {split: sum(1 for chosen in splits if chosen == split) for split in SPLITS}
     if not all(counts.values()):
         raise ValueError(f"{questions}: every split needs a question, not {counts}")
-    folder = root / "profiles" / name
+    launch, folder = _launch(like, root), root / "profiles" / name
     write_jsonl(folder / "questions.jsonl", map(_unified, rows, splits))
+    told = f"# See ../../profile.yaml.\nprofile: {name}\nroot: ../..\n{launch}\n"
+    write_text(folder / "profile.yaml", told)
     _link(folder, name, like, root)
     source = f"{questions.name} {hash_file(questions)}, {corpus.name} {hash_file(corpus)}"
     place = os.path.relpath(corpus.resolve(), root.resolve())
@@ -158,7 +160,15 @@ def add_profile(text: str, name: str, like: str, data: str) -> str:
     )
     block = re.sub(r"questions_per_set: \w+", "questions_per_set: null", block)
     begin, stop = _span(block, r"^    data:", 4)
-    return f"{text[:end]}{block[:begin]}{data}{block[stop:]}{text[end:]}"
+    block = _rename_anchors(f"{block[:begin]}{data}{block[stop:]}", name)
+    return f"{text[:end]}{block}{text[end:]}"
+
+
+def _rename_anchors(block: str, name: str) -> str:
+    """YAML takes an anchor once: those that the block defines get names of their own."""
+    for anchor in set(re.findall(r"(?<=[\s\[,])&(\w+)", block)):
+        block = re.sub(rf"(?<=[\s\[,])([&*]){anchor}\b", rf"\1{name}_{anchor}", block)
+    return block
 
 
 def _span(text: str, head: str, indent: int) -> tuple[int, int]:
@@ -170,11 +180,19 @@ def _span(text: str, head: str, indent: int) -> tuple[int, int]:
     return found.start(), after.start() if after else len(text)
 
 
+def _launch(like: str, root: Path) -> str:
+    """What starts a training stage of ``like``, by its profile.yaml."""
+    for folder in (root / "profiles" / like, root):
+        path = folder / "profile.yaml"
+        told = path.read_text("utf-8") if path.is_file() else ""
+        launch = re.search(r"^launch: .+$", told, re.MULTILINE)
+        if launch and re.search(rf"^profile: {like}$", told, re.MULTILINE):
+            return launch[0]
+    raise ValueError(f"profile {like!r} has no profile.yaml with a launch")
+
+
 def _link(folder: Path, name: str, like: str, root: Path) -> None:
     """The folder's graph, parameters and models are those of the project and of ``like``."""
-    write_text(
-        folder / "profile.yaml", f"# See ../../profile.yaml.\nprofile: {name}\nroot: ../..\n"
-    )
     for file in ("dvc.yaml", "params.yaml"):
         (folder / file).symlink_to(Path("../..") / file)
     models = root / "models" / name

@@ -161,9 +161,9 @@ def folder_of(profile: str) -> str:
 
 
 def alive(url: str) -> bool:
-    """Whether a server answers within a second."""
+    """Whether a server answers in time; a busy one takes seconds."""
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=1.0) as answer:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10.0) as answer:
             return bool(answer.status == 200)
     except (OSError, ValueError):
         return False

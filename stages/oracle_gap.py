@@ -9,7 +9,9 @@ def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/oracle_gap/SCOPE."""
     scope = stage.axes["scope"]
     found = gather(stage.settings, stage.paths, scope)
-    write_tables(oracle_gap_tables(found), stage.paths.oracle_gap(scope))
+    target = stage.paths.oracle_gap(scope)
+    target.mkdir(parents=True, exist_ok=True)  # the graph awaits it, with an oracle row or without
+    write_tables(oracle_gap_tables(found), target)
 
 
 def main() -> None:

@@ -36,7 +36,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project's parameters beside a folder with the user's files."""
     root = tmp_path / "project"
     root.mkdir()
-    for name in ("params.yaml", "dvc.yaml"):
+    (root / "profiles" / "mini").mkdir(parents=True)
+    for name in ("params.yaml", "dvc.yaml", "profile.yaml", "profiles/mini/profile.yaml"):
         shutil.copyfile(ROOT / name, root / name)
     (root / "models").mkdir()
     (tmp_path / "mine").mkdir()
@@ -85,7 +86,11 @@ def test_the_folder_leads_to_the_graph_and_the_models(project: Path) -> None:
     folder = project / "profiles" / "books"
     assert (folder / "dvc.yaml").samefile(project / "dvc.yaml")
     assert (folder / "params.yaml").samefile(project / "params.yaml")
-    assert yaml.safe_load((folder / "profile.yaml").read_text())["profile"] == "books"
+    told, pattern = (
+        yaml.safe_load(path.read_text("utf-8"))
+        for path in (folder / "profile.yaml", ROOT / "profiles/mini/profile.yaml")
+    )
+    assert told == pattern | {"profile": "books"}
     assert (project / "models" / "books").samefile(project / "models" / "mini")
 
 
@@ -137,7 +142,7 @@ def test_faulty_rows_are_named_by_line_and_nothing_is_written(
     with pytest.raises(SystemExit, match=re.escape(words)):
         init()
     assert (project / "params.yaml").read_bytes() == before
-    assert not (project / "profiles").exists()
+    assert not (project / "profiles" / "books").exists()
 
 
 def test_only_the_first_faults_are_listed(project: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ RETRY_SECONDS = (0.2, 1.0)
 """A delivery that fails is tried again after these: a locked database is free soon."""
 PAUSE_SECONDS = 2.0
 """After a delivery that failed for good nothing is delivered for so long."""
+LOOK_SECONDS = 0.1
 
 
 class Courier(Generic[Item]):
@@ -41,6 +42,7 @@ class Courier(Generic[Item]):
         self._queue: queue.Queue[Item | None] = queue.Queue(size)
         self._guard = threading.Lock()
         self._warned, self._silent_until = float("-inf"), float("-inf")
+        self._took = float("-inf")
         self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
         self._thread.start()
 
@@ -53,14 +55,18 @@ class Courier(Generic[Item]):
         except queue.Full:
             self._drop("it is too slow")
 
-    def close(self, seconds: float) -> None:
-        """Deliver what is queued, for at most ``seconds``; not at all where the last one failed."""
+    def close(self, each: float, all: float) -> None:
+        """Deliver what is queued: for at most ``each`` seconds without a delivery, ``all`` seconds
+        together, and not at all where the last one failed."""
         try:
             self._queue.put_nowait(None)
         except queue.Full:
             return
-        if self._clock() >= self._silent_until:
-            self._thread.join(seconds)
+        began = self._clock()
+        while self._thread.is_alive() and (now := self._clock()) >= self._silent_until:
+            if now - began >= all or now - max(began, self._took) >= each:
+                return
+            self._thread.join(LOOK_SECONDS)
 
     def _work(self) -> None:
         if not self._open():
@@ -71,6 +77,7 @@ class Courier(Generic[Item]):
                 continue
             try:
                 self._persist(item)
+                self._took = self._clock()
             except Exception as error:  # whatever it is, the work goes on
                 self._silent_until = self._clock() + PAUSE_SECONDS
                 self._drop(f"{type(error).__name__}: {error}")

@@ -1,5 +1,6 @@
 """What watches a stage: complete where it is heard, silent and free where it is not."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -179,7 +180,7 @@ def test_a_warning_comes_once_a_minute_and_a_pause_follows_a_failure() -> None:
     assert seen.acquire(timeout=60)
     now[0] += 2 * monitor_queue.PAUSE_SECONDS
     courier.put(2)
-    courier.close(60.0)
+    courier.close(60.0, 60.0)
     courier._thread.join(60)
     assert courier.dropped == 2
     assert said == ["warning: the monitor misses messages, 1 so far (OSError: gone)"]
@@ -196,7 +197,7 @@ def test_a_delivery_that_fails_is_tried_again() -> None:
 
     courier = Courier(deliver, print, size=10, retries=(0.0, 0.0))
     courier.put(7)
-    courier.close(60.0)
+    courier.close(60.0, 60.0)
     assert tries == [7, 7, 7] and courier.dropped == 0
 
 
@@ -205,8 +206,22 @@ def test_items_arrive_in_order_and_the_last_before_the_end() -> None:
     courier = Courier(arrived.append, print, size=1000)
     for number in range(500):
         courier.put(number)
-    courier.close(60.0)
+    courier.close(60.0, 60.0)
     assert arrived == list(range(500)) and courier.dropped == 0
+
+
+@pytest.mark.parametrize(("each", "all"), [(3.0, 1000.0), (1000.0, 3.0)])
+def test_the_end_waits_for_a_delivery_that_hangs_so_long_and_no_longer(
+    each: float, all: float
+) -> None:
+    gate, ticks = threading.Event(), itertools.count()
+    courier = Courier(lambda _: gate.wait(60), print, size=10, clock=lambda: float(next(ticks)))
+    courier.put(1)
+    courier.close(each, all)
+    assert courier._thread.is_alive() and 4 <= next(ticks) < 10
+    gate.set()
+    courier._thread.join(60)
+    assert not courier._thread.is_alive()
 
 
 def test_credentials_are_those_of_prefect() -> None:

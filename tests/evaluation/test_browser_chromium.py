@@ -1,7 +1,5 @@
 """The report in a real browser: filters, permalinks, keys, and what it must never do."""
 
-import os
-
 import pytest
 
 from cosearch.core.types import Passage
@@ -9,7 +7,7 @@ from cosearch.evaluation import tables
 from cosearch.evaluation.oracle_gap import Pair, oracle_table
 from cosearch.evaluation.report import Highlight, Picture, Section, render
 from tests.evaluation import scenes
-from tests.evaluation.chromium import Tab, find_chromium, running
+from tests.evaluation.chromium import Tab
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><!-- \u202e\u200f\u2066 \x00\x1b"
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"><rect style="fill:red"/></svg>'
@@ -52,17 +50,6 @@ def sample():
             calls=(scenes.call(query=HOSTILE, output=HOSTILE, branch=HOSTILE, group=HOSTILE),),
         ),
     ]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = find_chromium()
-    if program is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("continuous integration needs Chromium; .ci/run installs it")
-        pytest.skip("no Chromium on this machine (apt-get install chromium)")
-    with running(program, tmp_path_factory.mktemp("profile")) as pipe:
-        yield pipe
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
-CODE = ("cosearch", "stages", "dvc.yaml", "profile.yaml", "params.yaml", "models/tiny")
+CODE = ("cosearch", "stages", ".dvcignore", "dvc.yaml", "profile.yaml", "params.yaml")
+MODELS = "models/tiny"
 SETS = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique")
 
 
@@ -33,7 +34,7 @@ class Project:
     @classmethod
     def copy(cls, folder: Path) -> "Project":
         """Code, models and parameters as they are, without DVC."""
-        for name in CODE:
+        for name in (*CODE, MODELS):
             source, target = ROOT / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
