@@ -12,8 +12,15 @@ from pathlib import Path
 import faiss
 import torch
 
-from tests.joint_round import VLLM, play_round, prepare_project
+from tests.joint_round import (
+    SAMPLED_BY_VLLM,
+    TRAINED_BY_DEEPSPEED,
+    play_round,
+    prepare_project,
+)
 
+SEARCHED_ON_GPUS = {"index": {"gpus": {"spread": False, "float16": False}}}
+ENGINES = SAMPLED_BY_VLLM | TRAINED_BY_DEEPSPEED | SEARCHED_ON_GPUS
 LIMIT = 480
 """Seconds that the whole may take."""
 
@@ -25,8 +32,8 @@ def main() -> None:
         return
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(prepare_project(Path(folder)).folder)
-        found = play_round({"engine": "vllm", "vllm": VLLM}, {})
+        os.chdir(prepare_project(Path(folder), ENGINES).folder)
+        found = play_round()
         os.chdir("/")
     faults = found.faults()
     if not getattr(faiss, "get_num_gpus", int)():

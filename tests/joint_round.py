@@ -1,8 +1,9 @@
 """One joint round of the tiny profile over engines of the caller's choice, in a folder of its own.
 
-Data, index, prompts, rewards and loop are those of the stages; only samplers and trainers differ.
+Data, index, prompts, rewards, loop and wiring are those of the stages; only engines differ.
 """
 
+import copy
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,20 +16,19 @@ from cosearch import config, schema
 from cosearch.artifacts import ROLLOUT_SCHEMA, Paths
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.engines import build
 from cosearch.progress import Progress
 from cosearch.stage import Stage
 from cosearch.train.joint import Setup, role_folders
 from cosearch.train.loop import train
 from cosearch.train.policy import Policy
 from cosearch.train.resume import RunStore
-from cosearch.train.wiring import Parts, engines_of
+from cosearch.train.wiring import Parts, engines_of, open_learner
 from tests.pipeline.project import Project
 
 VLLM: dict[str, Any] = {
     "replicas": 1,
     "tensor_parallel": 1,
-    "devices": (),
+    "devices": [],
     "shared_gpus": True,
     "memory_share": 0.2,
     "max_model_tokens": None,
@@ -38,7 +38,19 @@ VLLM: dict[str, Any] = {
     "probe": {"prompts": 2, "tokens": 8, "tolerance": 1e-3},
 }
 """Both samplers and the trainers on one device, float32: rounding stays far below the tolerance."""
-
+SAMPLED_BY_VLLM = {role: {"engine": "vllm", "vllm": VLLM} for role in ("agent", "ranker")}
+TRAINED_BY_DEEPSPEED = {
+    "train": {
+        "engine": "deepspeed",
+        "deepspeed": {
+            "stage": 2,
+            "offload_optimizer": False,
+            "offload_parameters": False,
+            "gradient_checkpointing": True,
+            "dtype": "float32",
+        },
+    }
+}
 
 ROLES = ("agent", "ranker")
 
@@ -66,13 +78,19 @@ class Outcome:
         return found
 
 
-def prepare_project(folder: Path) -> Project:
-    """Corpus, questions and index of a cut-down tiny profile."""
+def prepare_project(folder: Path, engines: Mapping[str, Mapping[str, Any]]) -> Project:
+    """Corpus, questions and index of a cut-down tiny profile; ``engines`` are set in its blocks."""
     project = Project.make(folder)
     project.edit(_one_round)
     for stage in ("data", "encode", "index"):
         project.stage(stage)
+    project.edit(lambda params: _set(params["profiles"]["tiny"], engines))
     return project
+
+
+def _set(profile: dict[str, Any], engines: Mapping[str, Mapping[str, Any]]) -> None:
+    for block, values in engines.items():
+        profile[block] |= copy.deepcopy(dict(values))
 
 
 def _one_round(params: dict[str, Any]) -> None:
@@ -80,11 +98,8 @@ def _one_round(params: dict[str, Any]) -> None:
     params["profiles"]["tiny"]["train"]["shard_questions"] = 6
 
 
-def play_round(sampler: Mapping[str, Any], trainer: Mapping[str, Any]) -> Outcome:
-    """A round of variant ``cosearch`` in the current folder, a prepared project's.
-
-    ``sampler`` and ``trainer`` go to ``build`` as they are.
-    """
+def play_round() -> Outcome:
+    """A round of variant ``cosearch`` in the current folder, a prepared project's."""
     settings, paths = config.load("tiny"), Paths("tiny")
     variant, row = settings.variant("cosearch"), settings.training("cosearch-0")
     parts = Parts.of(settings, variant.set)
@@ -92,7 +107,7 @@ def play_round(sampler: Mapping[str, Any], trainer: Mapping[str, Any]) -> Outcom
     _, retriever = open_corpus(settings, paths)
     folder = Path("round")
     shutil.rmtree(folder, ignore_errors=True)
-    opened = [_policy(role, folders[role], parts, sampler, trainer, folder) for role in ROLES]
+    opened = [_policy(role, folders[role], parts, folder) for role in ROLES]
     policies = dict(zip(ROLES, opened, strict=True))
     simulator = settings.section(schema.Simulator)
     setup = Setup(parts, simulator, variant, row.seed, folders, policies)
@@ -115,30 +130,13 @@ def play_round(sampler: Mapping[str, Any], trainer: Mapping[str, Any]) -> Outcom
         return Outcome(rollouts, store.metrics()[-1], samplers)
 
 
-def _policy(
-    role: str,
-    folder: str,
-    parts: Parts,
-    sampler: Mapping[str, Any],
-    trainer: Mapping[str, Any],
-    scratch: Path,
-) -> Policy:
-    block: Any = getattr(parts, role)
-    codec = build.build_codec(folder)
-    return Policy(
-        codec,
-        build.build_sampler(
-            folder, codec, batch_tokens=block.batch_tokens, dtype=block.dtype, **sampler
-        ),
-        build.build_trainer(
-            folder,
-            codec,
-            lr=1e-4,
-            train=parts.train,
-            loss=parts.method.loss,
-            max_tokens=parts.ranker.max_turn_tokens,
-            scratch=scratch,
-            **trainer,
-        ),
-        1.0,
+def _policy(role: str, folder: str, parts: Parts, scratch: Path) -> Policy:
+    return open_learner(
+        folder,
+        getattr(parts, role),
+        parts,
+        temperature=1.0,
+        lr=1e-4,
+        max_tokens=parts.ranker.max_turn_tokens,
+        scratch=scratch,
     )
