@@ -100,7 +100,8 @@ class Ranks:
         """Leave the job."""
         self._open = False
         atexit.unregister(self.stop)
-        dist.destroy_process_group()
+        if dist.is_initialized():  # vLLM may have ended it already, see ``join``
+            dist.destroy_process_group()
 
 
 @cache
@@ -122,7 +123,7 @@ def join() -> Ranks:
     backend = "nccl" if cuda else "gloo"
     if "RANK" in os.environ:
         dist.init_process_group(backend)
-    else:
+    elif not dist.is_initialized():  # vLLM's engine on a CPU is a job of one in this process, too
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
     return Ranks(dist.get_rank(), dist.get_world_size(), device)
