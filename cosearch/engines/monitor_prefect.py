@@ -32,8 +32,8 @@ QUEUE_SIZE = 1000
 CALL_SECONDS = 5.0
 PROGRESS_SECONDS = 2.0
 """The progress artifact moves at most this often."""
-LAST_SECONDS = (3.0, 30.0)
-"""So long a stage that ended stays to deliver its last messages: without an answer, and with."""
+LAST_SECONDS = 3.0
+"""So long a stage that ended stays to deliver its last messages, and as long again for its end."""
 PARENT_RUN, PARENT_TASK = "COSEARCH_FLOW_RUN", "COSEARCH_TASK_RUN"
 """Where the reproduce flow leaves the name of its run and the id of the stage's task run."""
 
@@ -69,9 +69,10 @@ class PrefectMonitor:
             if now - self._moved.get(event.task, float("-inf")) < PROGRESS_SECONDS:
                 return
             self._moved[event.task] = now
-        self._courier.put(event)
         if isinstance(event, Ended):
-            self._courier.close(*LAST_SECONDS)
+            self._courier.close(event, LAST_SECONDS)
+        else:
+            self._courier.put(event)
 
 
 @dataclass(slots=True)

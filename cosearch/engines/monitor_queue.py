@@ -13,7 +13,6 @@ RETRY_SECONDS = (0.2, 1.0)
 """A delivery that fails is tried again after these: a locked database is free soon."""
 PAUSE_SECONDS = 2.0
 """After a delivery that failed for good nothing is delivered for so long."""
-LOOK_SECONDS = 0.1
 
 
 class Courier(Generic[Item]):
@@ -42,7 +41,8 @@ class Courier(Generic[Item]):
         self._queue: queue.Queue[Item | None] = queue.Queue(size)
         self._guard = threading.Lock()
         self._warned, self._silent_until = float("-inf"), float("-inf")
-        self._took = float("-inf")
+        self._last: Item | None = None
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
         self._thread.start()
 
@@ -55,18 +55,19 @@ class Courier(Generic[Item]):
         except queue.Full:
             self._drop("it is too slow")
 
-    def close(self, each: float, all: float) -> None:
-        """Deliver what is queued: for at most ``each`` seconds without a delivery, ``all`` seconds
-        together, and not at all where the last one failed."""
+    def close(self, last: Item, seconds: float) -> None:
+        """Queue the last item and stay: ``seconds`` at most for all that is queued, then the rest
+        is dropped and ``last`` has as long again. No stay where a delivery has just failed."""
+        self._last = last
+        self.put(last)
         try:
             self._queue.put_nowait(None)
         except queue.Full:
             return
-        began = self._clock()
-        while self._thread.is_alive() and (now := self._clock()) >= self._silent_until:
-            if now - began >= all or now - max(began, self._took) >= each:
-                return
-            self._thread.join(LOOK_SECONDS)
+        if self._clock() >= self._silent_until:
+            self._thread.join(seconds)
+            self._hurry.set()
+            self._thread.join(seconds)
 
     def _work(self) -> None:
         if not self._open():
@@ -75,9 +76,11 @@ class Courier(Generic[Item]):
             if self._clock() < self._silent_until:
                 self._drop("it does not answer")
                 continue
+            if self._hurry.is_set() and item is not self._last:
+                self._drop("it is too slow")
+                continue
             try:
                 self._persist(item)
-                self._took = self._clock()
             except Exception as error:  # whatever it is, the work goes on
                 self._silent_until = self._clock() + PAUSE_SECONDS
                 self._drop(f"{type(error).__name__}: {error}")
