@@ -1,14 +1,26 @@
 """The flow against a real server: DVC's graph, states with causes, the lock of a plain run."""
 
+import os
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from tests.flows.ui import Prefect
+from tests.flows.ui import PATIENCE, Prefect
 from tests.pipeline.project import Project
-from tests.pipeline.test_side_by_side import GRAPH, OUTPUTS, lock, outputs, project
+from tests.pipeline.test_side_by_side import (
+    GRAPH,
+    OUTPUTS,
+    lock,
+    outputs,
+    project,
+    stage,
+    write_graph,
+)
 
 __all__ = ["project"]
 
@@ -61,6 +73,56 @@ def test_a_failure_is_told_in_one_line(flow_project: Project, prefect: Prefect) 
     tasks = prefect.tasks(run["id"], len(GRAPH))
     assert tasks["bad"]["state"]["message"].startswith("bad: the switch is off")
     assert tasks["join"]["state_name"] == "NotReady"
+
+
+def test_a_run_that_is_cancelled_ends_its_stages_and_goes_on(
+    flow_project: Project, prefect: Prefect
+) -> None:
+    note = "python steps/note_run.py {0} && "
+    graph = {
+        "quick": stage("quick", "model", first=note.format("quick")),
+        "slow": stage("slow", "quick", "gate", first=note.format("slow")),
+    }
+    graph["slow"]["deps"] = ["quick"]  # DVC would read the gate to hash it
+    write_graph(flow_project.folder, graph)
+    gate = flow_project.folder / "gate"
+    os.mkfifo(gate)
+    with serving_flow(flow_project):
+        found = prefect.wait("/deployments/name/reproduce/cosearch", bool)
+        asked = {"parameters": {"targets": ["slow"]}, "state": {"type": "SCHEDULED"}}
+        run = prefect.wait(f"/deployments/{found['id']}/create_flow_run", bool, asked)["id"]
+        held: list[int] = []
+        opener = threading.Thread(target=lambda: held.append(os.open(gate, os.O_WRONLY)))
+        opener.daemon = True
+        opener.start()
+        opener.join(PATIENCE)
+        assert held, "the stage never came to its gate"
+        stop = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+        prefect.wait(f"/flow_runs/{run}/set_state", bool, stop)
+        prefect.wait(f"/flow_runs/{run}", lambda told: told["state_type"] == "CANCELLED")
+    with pytest.raises(BrokenPipeError):  # nobody reads: the stage is gone
+        os.write(held[0], b"x")
+    os.close(held[0])
+    gate.unlink()
+    gate.write_text("open")
+    flow_project.command("dvc", "repro", "slow")
+    assert (flow_project.folder / "slow").read_text() == "weights+open"
+    assert (flow_project.folder / "runs").read_text().split() == ["quick", "slow", "slow"]
+
+
+@contextmanager
+def serving_flow(project: Project) -> Iterator[None]:
+    """``flows.serve`` at work in the project's folder."""
+    with (project.folder / "serve.log").open("wb") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "flows.serve"],
+            cwd=project.folder, env=project.environment(), stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(PATIENCE)
 
 
 def test_without_a_server_the_flow_says_so(

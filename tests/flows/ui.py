@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -46,13 +46,24 @@ class Prefect:
 
     def tasks(self, run: str, count: int) -> dict[str, dict[str, Any]]:
         """The final task runs of a flow run by name; the server learns of them a little later."""
+
+        def settled(tasks: list[dict[str, Any]]) -> bool:
+            states = [task["state_type"] for task in tasks]
+            return len(tasks) == count and not {None, "RUNNING"} & set(states)
+
+        found = self.wait("/task_runs/filter", settled, {"flow_runs": {"id": {"any_": [run]}}})
+        return {task["name"]: task for task in found}
+
+    def wait(self, path: str, ready: Callable[[Any], bool], body: object = None) -> Any:
+        """Ask until the answer is as it should be; a database that is locked is free soon."""
         until = time.monotonic() + PATIENCE
-        body = {"flow_runs": {"id": {"any_": [run]}}}
-        while True:
-            found = {task["name"]: task for task in self.ask("/task_runs/filter", body)}
-            settled = all(task["state_type"] not in (None, "RUNNING") for task in found.values())
-            if (len(found) == count and settled) or time.monotonic() > until:
-                return found
+        found: Any = None
+        while time.monotonic() < until:
+            with suppress(OSError):
+                if ready(found := self.ask(path, body)):
+                    return found
+            time.sleep(LOOK_SECONDS)
+        raise AssertionError(f"{path}: {found}")
 
 
 @contextmanager
