@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -135,26 +135,25 @@ def _run(
     paths = Paths(arguments.profile)
     title = title_of(name, values)
     with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
-        stage = Stage(name, settings, paths, values, progress)
         watching = build_monitor(
-            paths.journal(stage.title),
-            scalars=paths.scalars(stage.title) if settings.file.runtime.scalars else None,
+            paths.journal(title),
+            scalars=paths.scalars(title) if settings.file.runtime.scalars else None,
             say=progress.say,
         )
         monitor = Monitors((lease, watching))
         progress.follow = monitor.tell
-        stage = replace(stage, monitor=monitor)
+        stage = Stage(name, settings, paths, values, progress, monitor=monitor)
         with _watched(stage), stage.clock("total"):
             page(stage)
     record = {
-        "stage": stage.title,
+        "stage": title,
         "parameters_read": sorted(settings.asked),
         "seconds": {phase: round(value, 3) for phase, value in stage.seconds.items()},
         "python": platform.python_version(),
         "packages": _versions(),
         "threads": os.environ.get("OMP_NUM_THREADS"),
     }
-    write_json(stage.paths.timing(stage.title), record)
+    write_json(paths.timing(title), record)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
