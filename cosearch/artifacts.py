@@ -6,7 +6,6 @@ but the report reads.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from typing import Any
 
 import polars as pl
 from safetensors import SafetensorError
+
+from cosearch.core import durable
 
 SPAN = pl.Struct({"kind": pl.String, "turn": pl.Int32, "start": pl.Int32, "end": pl.Int32})
 CANDIDATE = pl.Struct({"id": pl.String, "score": pl.Float64, "relevant": pl.Boolean})
@@ -194,21 +195,9 @@ class Paths:
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` with a path beside ``path``, sync it and rename it into place.
-
-    Raises OSError naming ``path`` where it cannot be written; nothing half-written stays.
-    """
-    aside = path.with_name(f".{path.name}.new")
+    """``core.durable.write_aside``, with failures named. Raises OSError naming ``path``."""
     with named(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            write(aside)
-            sync(aside)
-            aside.replace(path)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
-        sync(path.parent)
+        durable.write_aside(path, write)
 
 
 @contextmanager
@@ -218,15 +207,6 @@ def named(path: Path) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, pl.exceptions.PolarsError, SafetensorError) as error:
         raise OSError(f"{path}: cannot be written ({' '.join(str(error).split())})") from error
-
-
-def sync(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's names, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -292,9 +272,9 @@ def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
 def move_folder(source: Path, target: Path) -> None:
     """Put ``source`` in place of ``target`` in one rename, without a copy."""
     for path in (*source.rglob("*"), source):
-        sync(path)
+        durable.sync(path)
     with named(target):
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         source.replace(target)
-        sync(target.parent)
+        durable.sync(target.parent)

@@ -10,7 +10,6 @@ def page(stage: Stage) -> None:
     scope = stage.axes["scope"]
     found = gather(stage.settings, stage.paths, scope)
     target = stage.paths.oracle_gap(scope)
-    target.mkdir(parents=True, exist_ok=True)  # the graph awaits it, with an oracle row or without
     write_tables(oracle_gap_tables(found), target)
 
 

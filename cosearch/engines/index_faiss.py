@@ -5,7 +5,6 @@ to corpus, encoder and recipe. With one thread the same shards give the same byt
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import faiss
 import numpy as np
 
+from cosearch.core.durable import write_aside
 from cosearch.core.hashes import hash_file
 from cosearch.engines.index_kinds import KINDS, Recipe, check_sample, empty_index
 from cosearch.engines.index_need import Room, check_room, index_need
@@ -78,7 +78,7 @@ def build_index(
         "files": files,
     }
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    _write_aside(folder / MANIFEST, lambda aside: Path(aside).write_text(text, "utf-8"))
+    write_aside(folder / MANIFEST, lambda aside: aside.write_text(text, "utf-8"))
     return manifest
 
 
@@ -162,7 +162,7 @@ def _write_part(
     for start, shard in _shards(vectors, source, rows):
         index.add(np.asarray(shard[max(0, rows.start - start) : rows.stop - start], np.float32))
         progress(rows.start + index.ntotal, source["rows"])
-    _write_aside(path, lambda aside: faiss.write_index(index, aside))
+    write_aside(path, lambda aside: faiss.write_index(index, str(aside)))
     size, sha256 = path.stat().st_size, hash_file(path)
     return {"file": path.name, "rows": index.ntotal, "bytes": size, "sha256": sha256}
 
@@ -187,15 +187,6 @@ def _map_shard(path: Path, shape: Sequence[int]) -> np.ndarray:
     if vectors.shape != tuple(shape):
         raise ValueError(f"{path}: shape {vectors.shape}, manifest says {tuple(shape)}")
     return vectors
-
-
-def _write_aside(path: Path, write: Callable[[str], object]) -> None:
-    """Write beside ``path``, sync and rename, so that a reader never meets half a file."""
-    aside = path.with_name(f"{path.name}.part")
-    write(str(aside))
-    with aside.open("rb") as handle:
-        os.fsync(handle.fileno())
-    aside.replace(path)
 
 
 def _check_gpus(manifest: Mapping[str, Any]) -> None:

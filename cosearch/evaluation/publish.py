@@ -183,7 +183,8 @@ def _cell(part: pl.DataFrame, metric: str) -> float | None:
 
 
 def write_tables(tables: Sequence[Table], target: Path) -> None:
-    """Each table as Markdown, CSV and LaTeX."""
+    """Each table as Markdown, CSV and LaTeX. The folder is there with tables or without."""
+    target.mkdir(parents=True, exist_ok=True)
     for table in tables:
         write_text(target / f"{table.name}.md", table.markdown())
         write_text(target / f"{table.name}.csv", table.csv())

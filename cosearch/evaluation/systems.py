@@ -3,22 +3,25 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from cosearch import rows, schema
 from cosearch.artifacts import SKIPPED, write_frame, write_json
 from cosearch.config import BASE
 from cosearch.core.hashes import hash_file
+from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions
 from cosearch.data.index import open_corpus
 from cosearch.evaluation.metrics import calls_frame, predictions_frame, summary
 from cosearch.stage import Stage
-from cosearch.train.collect import collect
+from cosearch.train.collect import Kept, Play, collect
 from cosearch.train.joint import Trained, read_trained
 from cosearch.train.pipelines import HEADS, MODEL_RANKERS, pipeline
 from cosearch.train.policy import Policy, serving
-from cosearch.train.wiring import Parts, engines_of, open_policy, player
+from cosearch.train.retrieved import Remembering
+from cosearch.train.wiring import Parts, engines_of, identity, open_policy, open_run, player
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
@@ -36,32 +39,53 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         return
     overrides = trained.overrides | system.set | grid_overrides(base, system, block)
     parts = Parts.of(stage.settings, overrides)
-    corpus, retriever = open_corpus(stage.settings, stage.paths)
-    policies = open_policies(parts, system, trained.models)
-    questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
-    greedy = parts.method.rollout.eval_temperature
-    stages = pipeline(system.method, system.ranker, parts.tools(policies, greedy))
-    rules = parts.agent_rules(system.method, policies["agent"].codec, greedy)
-    play = player(system.method, rules, stages, derive(row.seed, "evaluate"))
-    trajectories: list[Trajectory] = []
-    shards = collect(
-        play,
-        questions,
-        engines_of(retriever, policies, stage),
-        samples=1,
-        shard_questions=block.shard_questions,
+    who = identity(
+        parts,
+        stage.paths,
+        sorted(trained.models.values()),
+        system=system.model_dump(mode="json"),
+        evaluate=block.model_dump(mode="json"),
+        seed=row.seed,
     )
-    with serving(policies):
-        for shard in shards:
-            trajectories.extend(shard)
-            stage.progress.show(stage.title, len(trajectories), len(questions), "questions")
+    corpus, retriever = open_corpus(stage.settings, stage.paths)
+    memory = Remembering(retriever, corpus)
+    policies = open_policies(parts, system, trained.models)
     key: dict[str, str | int] = {
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),
         "top_k": parts.method.rollout.top_k,
         "yes_no_rule": base.method.reward.yes_no_rule,
     }
-    write_result(trajectories, base, stage, row, key, target)
+    with open_run(stage, who, memory) as store, serving(policies):
+        play = player_of(system, parts, policies, row.seed)
+        engines = engines_of(memory, policies, stage)
+        trajectories = roll_out(stage, block, play, engines, store.shards(0))
+        record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
+        write_result(trajectories, base, stage, row, record, target)
+        store.discard()
+
+
+def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy], seed: int) -> Play:
+    """A starter of the system's greedy trajectories."""
+    greedy = parts.method.rollout.eval_temperature
+    stages = pipeline(system.method, system.ranker, parts.tools(policies, greedy))
+    rules = parts.agent_rules(system.method, policies["agent"].codec, greedy)
+    return player(system.method, rules, stages, derive(seed, "evaluate"))
+
+
+def roll_out(
+    stage: Stage, block: schema.Evaluate, play: Play, engines: Mapping[str, Engine], kept: Kept
+) -> list[Trajectory]:
+    """One trajectory per test question; finished shards are ``kept``, so a kill costs one."""
+    questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
+    trajectories: list[Trajectory] = []
+    shards = collect(
+        play, questions, engines, samples=1, shard_questions=block.shard_questions, kept=kept
+    )
+    for shard in shards:
+        trajectories.extend(shard)
+        stage.progress.show(stage.title, len(trajectories), len(questions), "questions")
+    return trajectories
 
 
 def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
@@ -112,10 +136,11 @@ def write_result(
     base: Parts,
     stage: Stage,
     row: rows.Evaluation,
-    key: Mapping[str, str | int],
+    record: Mapping[str, Any],
     target: Path,
 ) -> None:
-    """Predictions, calls and metrics.json (with the key that tables compare) of one system.
+    """Predictions, calls and metrics.json (with ``record``, and in it the key that tables compare)
+    of one system.
 
     Every row is measured by the rules of ``base``, whatever rules it was trained under.
     """
@@ -136,4 +161,4 @@ def write_result(
     )
     write_frame(target / "predictions.parquet", predictions)
     write_frame(target / "calls.parquet", calls)
-    write_json(target / "metrics.json", {"key": dict(key), **summary(predictions, calls)})
+    write_json(target / "metrics.json", {**record, **summary(predictions, calls)})

@@ -31,11 +31,11 @@ from cosearch.train.sealed import hashes
 from cosearch.train.wiring import (
     Parts,
     engines_of,
-    fingerprint,
     identity,
     open_judge,
     open_learner,
     open_policy,
+    open_run,
     player,
 )
 
@@ -111,12 +111,7 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
         judge=judging.model_dump(),
     )
     memory = Remembering(*reversed(open_corpus(stage.settings, stage.paths)))
-    with (
-        RunStore(stage.paths.run(stage.title, fingerprint(who)), who, memory) as store,
-        ExitStack() as stack,
-    ):
-        if store.notice:
-            stage.progress.say(f"{stage.title}: {store.notice}")
+    with open_run(stage, who, memory) as store, ExitStack() as stack:
         policies = open_policies(parts, simulator, variant, folders, store.folder)
         stack.enter_context(serving(policies))
         setup = Setup(parts, simulator, variant, seed, folders, policies)

@@ -27,14 +27,13 @@ from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
 from cosearch.train.pipelines import generative_ranker
 from cosearch.train.policy import serving
-from cosearch.train.resume import RunStore
 from cosearch.train.single_turn import ListRules, RankingList, train_ranker
 from cosearch.train.wiring import (
     Parts,
     engines_of,
-    fingerprint,
     identity,
     open_learner,
+    open_run,
 )
 
 RECORD = "fixed_ranker.json"
@@ -94,12 +93,7 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     who = identity(parts, stage.paths, [folder], fixed_ranker=block.model_dump(), seed=seed)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     lists = read_lists(lists_path, corpus)
-    with (
-        RunStore(stage.paths.run(stage.title, fingerprint(who)), who) as store,
-        ExitStack() as stack,
-    ):
-        if store.notice:
-            stage.progress.say(f"{stage.title}: {store.notice}")
+    with open_run(stage, who) as store, ExitStack() as stack:
         policy = open_learner(
             folder,
             parts.ranker,

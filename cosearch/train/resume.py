@@ -25,11 +25,11 @@ from cosearch.artifacts import (
     ROLLOUT_SCHEMA,
     named,
     read_json,
-    sync,
     write_frame,
     write_json,
     write_text,
 )
+from cosearch.core.durable import sync
 from cosearch.core.hashes import hash_file
 from cosearch.train.origin import differences, origin
 from cosearch.train.policy import Policy

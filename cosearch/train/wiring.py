@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,8 @@ from cosearch.train.collect import Play
 from cosearch.train.deadline import Limits, check_answers, guarded
 from cosearch.train.pipelines import Tools, sampling
 from cosearch.train.policy import Policy
+from cosearch.train.resume import RunStore
+from cosearch.train.shards import Memory
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,14 @@ def identity(parts: Parts, paths: Paths, folders: Sequence[str], **more: Any) ->
     }
 
 
-def fingerprint(identity: Mapping[str, Any]) -> str:
-    """A short name for an identity."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+@contextmanager
+def open_run(
+    stage: stage.Stage, identity: Mapping[str, Any], memory: Memory | None = None
+) -> Iterator[RunStore]:
+    """The stage's run under ``identity``, begun or gone on with; says how it differs from an older
+    one."""
+    name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    with RunStore(stage.paths.run(stage.title, name), identity, memory) as store:
+        if store.notice:
+            stage.progress.say(f"{stage.title}: {store.notice}")
+        yield store

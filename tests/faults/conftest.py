@@ -9,7 +9,8 @@ from tests.faults.lab import Lab, make_lab
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A project that ran to its end and was never disturbed."""
     lab = make_lab(tmp_path_factory.mktemp("calm") / "project")
-    for stage, *words in (["data"], ["encode"], ["index"], ["train", "--row", "cosearch-0"]):
+    row = ("--row", "cosearch-0")
+    for stage, *words in (["data"], ["encode"], ["index"], ["train", *row], ["evaluate", *row]):
         ended = lab.stage(stage, *words)
         assert ended.code == 0, ended.said
     return lab

@@ -31,7 +31,10 @@ HEAVY = (
     *("transformers.models.bert.modeling_bert", "transformers.models.qwen2.modeling_qwen2"),
     *(f"cosearch.engines.{name}" for name in ("encoder", "retriever_faiss", "heads", "codec_hf")),
     *(f"cosearch.engines.{name}" for name in ("generator_hf", "trainer_torch")),
-    *(f"stages.{name}" for name in ("data", "encode", "index", "train", "fixed_ranker")),
+    *(
+        f"stages.{name}"
+        for name in ("data", "encode", "index", "train", "fixed_ranker", "evaluate")
+    ),
 )
 """What every child would import anew."""
 SERVER = multiprocessing.get_context("forkserver")
@@ -138,6 +141,7 @@ def _shrink(params: dict[str, Any]) -> None:
     tiny["train"] |= {
         "rounds": 2, "questions": 4, "update_questions": 2, "dev_every": 1, "shard_questions": 2,
     }  # fmt: skip
+    tiny["evaluate"] |= {"shard_questions": 3}
     tiny["fixed_ranker"] |= {"rounds": 2, "questions": 3, "lists": 8}
     tiny["method"] |= {"rollout.group_size": 3}
 

@@ -10,6 +10,8 @@ from tests.faults.lab import Lab, kill_at, kill_at_event
 
 TRAIN = ("train", "--row", "cosearch-0")
 TRAINED = "train/core/seed_0/cosearch"
+EVALUATE = ("evaluate", "--row", "cosearch-0")
+EVALUATED = "evaluate/core/seed_0/cosearch"
 SAMPLE = "cosearch.engines.generator_hf:HfGenerator._sample"
 STATE = "cosearch.train.resume:RunStore"
 TRAINER = "cosearch.engines.trainer_torch:TorchTrainer"
@@ -24,7 +26,7 @@ TRAINING_POINTS = {
     "between the two updates": ("cosearch.train.loop:learn", 1, True),
     "after both updates, before evaluation": ("cosearch.train.loop:learn", 2, True),
     "in the second round's update": (f"{TRAINER}.update", 4, True),
-    "mid-Parquet, before it is renamed": ("cosearch.artifacts:sync", 12, False),
+    "mid-Parquet, before it is renamed": ("cosearch.core.durable:sync", 12, False),
     "mid-checkpoint, the first model written": (f"{TRAINER}.save", 1, True),
     "mid-checkpoint, before the old one goes": ("cosearch.train.resume:remove_folder", 1, False),
     "after the first round's checkpoint": (f"{STATE}.save", 1, True),
@@ -82,6 +84,29 @@ def test_a_killed_rollout_repeats_one_shard(calm: Lab, tmp_path: Path) -> None:
     assert [path.name for path in shards] == ["shard_00000.json", "shard_00001.json"]
     assert kept.stat().st_mtime_ns == before
     check_training(calm, lab)
+
+
+@pytest.mark.parametrize(
+    ("where", "nth", "after"),
+    [
+        (SAMPLE, 2, False),
+        ("cosearch.train.shards:Shards.write", 1, True),
+        ("cosearch.evaluation.systems:write_frame", 1, True),
+        (f"{STATE}.discard", 1, False),
+    ],
+)
+def test_a_killed_evaluation_repeats_no_finished_shard(
+    calm: Lab, tmp_path: Path, where: str, nth: int, after: bool
+) -> None:
+    lab = calm.copy(tmp_path / "project", without=EVALUATED)
+    killed = lab.stage(*EVALUATE, prepare=kill_at(where, nth, after=after))
+    assert killed.code == -signal.SIGKILL, killed.said
+    kept = len(list(lab.folder.glob(".runs/tiny/evaluate@cosearch-0/*/shards/*/shard_*.json")))
+    left = kill_at("cosearch.train.shards:Shards.write", 3 - kept + 1)
+    ended = lab.stage(*EVALUATE, prepare=left)
+    assert ended.code == 0, ended.said
+    assert lab.bytes_of(f"{EVALUATED}/**/*") == calm.bytes_of(f"{EVALUATED}/**/*")
+    assert not list(lab.folder.glob(".runs/tiny/evaluate@cosearch-0/*/"))
 
 
 EVENTS = 77_600
