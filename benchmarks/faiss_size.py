@@ -19,6 +19,7 @@ from typing import Any
 import faiss
 import numpy as np
 
+from cosearch.core.hashes import hash_file
 from cosearch.engines.index_faiss import build_index, open_index, read_manifest
 from cosearch.engines.index_kinds import KINDS, Recipe
 from cosearch.engines.index_need import Room, index_need
@@ -76,7 +77,7 @@ def write_shards(mixture: Mixture, rows: int, folder: Path) -> None:
     for part, start in enumerate(range(0, rows, SHARD_ROWS)):
         name, count = f"shard-{part:05d}.npy", min(SHARD_ROWS, rows - start)
         np.save(folder / name, mixture.draw(count, part))
-        shards.append({"file": name, "rows": count})
+        shards.append({"file": name, "rows": count, "sha256": hash_file(folder / name)})
     manifest = {
         "rows": rows,
         "dimension": mixture.dimension,

@@ -1,6 +1,7 @@
 """Names of contents: what data, models and indexes are recognised by."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -23,3 +24,20 @@ def hash_folder(folder: Path) -> str:
         if not any(part.startswith(".") for part in name.parts):
             digest.update(f"{name.as_posix()}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
+
+
+def hash_files(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below ``folder``, by relative path."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
+
+
+def check_hashes(folder: Path, sums: Mapping[str, str], advice: str) -> None:
+    """Raises ValueError, ending in ``advice``, for a file of ``sums`` that is missing, truncated or
+    altered."""
+    for name, sum in sums.items():
+        path = folder / name
+        if not path.is_file():
+            raise ValueError(f"{path}: missing; {advice}")
+        if hash_file(path) != sum:
+            raise ValueError(f"{path}: truncated or altered; {advice}")

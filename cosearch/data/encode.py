@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cosearch.artifacts import write_aside, write_json
+from cosearch.core.hashes import hash_file
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus
 
@@ -188,7 +189,10 @@ def _claim(folder: Path, fingerprint: Mapping[str, Any], part: Part | None) -> N
 
 
 def _publish(plan: _Plan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    shards = [{"file": plan.path(s).name, "rows": plan.rows(s)} for s in plan.shards()]
+    shards = [
+        {"file": plan.path(s).name, "rows": plan.rows(s), "sha256": hash_file(plan.path(s))}
+        for s in plan.shards()
+    ]
     manifest = {
         **fingerprint,
         "rows": len(plan.corpus),

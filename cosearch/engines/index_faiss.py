@@ -57,6 +57,7 @@ def build_index(
         "shard_rows": max((shard["rows"] for shard in source["shards"]), default=0),
     }
     check_room(index_need(recipe, **shape), room, phase="build", recall=recall, **shape)
+    _check_shards(vectors, source["shards"])
     set_up_faiss(threads)
     empty = empty_index(recipe, source["dimension"])
     _train(empty, recipe, vectors, source)
@@ -150,6 +151,13 @@ def _parts(rows: int, shards: int) -> list[tuple[str, range]]:
     return [(name, range(*bounds[n : n + 2])) for n, name in enumerate(names)]
 
 
+def _check_shards(vectors: Path, shards: Sequence[Mapping[str, Any]]) -> None:
+    for shard in shards:
+        path = vectors / shard["file"]
+        if not path.is_file() or hash_file(path) != shard["sha256"]:
+            raise ValueError(f"{path}: damaged or missing shard; encode the corpus again")
+
+
 def _write_part(
     empty: Any,
     vectors: Path,
@@ -175,18 +183,8 @@ def _shards(
     for shard in source["shards"]:
         stop = start + shard["rows"]
         if rows is None or (start < rows.stop and stop > rows.start):
-            yield start, _map_shard(vectors / shard["file"], (shard["rows"], source["dimension"]))
+            yield start, np.load(vectors / shard["file"], mmap_mode="r")
         start = stop
-
-
-def _map_shard(path: Path, shape: Sequence[int]) -> np.ndarray:
-    try:
-        vectors: np.ndarray = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: damaged or missing shard ({error})") from error
-    if vectors.shape != tuple(shape):
-        raise ValueError(f"{path}: shape {vectors.shape}, manifest says {tuple(shape)}")
-    return vectors
 
 
 def _check_gpus(manifest: Mapping[str, Any]) -> None:

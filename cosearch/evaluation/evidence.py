@@ -12,6 +12,7 @@ from cosearch import rows, schema
 from cosearch.artifacts import SKIPPED, Paths, read_json
 from cosearch.config import Settings
 from cosearch.core.grouping import GroupRules
+from cosearch.core.hashes import check_hashes
 from cosearch.evaluation.comparisons import Comparison, Statistics
 from cosearch.evaluation.results import Block, Result, Scope, TableRow, read_results
 
@@ -110,12 +111,20 @@ def read_statuses(paths: Paths, scope_name: str) -> dict[str, str]:
 
 
 def read_runs(paths: Paths, scope_name: str) -> dict[str, list[Path]]:
-    """Training folders that hold rollouts, by variant and in seed order."""
+    """Training folders that hold rollouts, by variant and in seed order. Raises ValueError for a
+    file of rollouts that is not as it was when it was written."""
     runs: dict[str, list[Path]] = {}
     for path in _files(paths, "train", scope_name, "metrics.csv"):
         if (path.parent / "rollouts").is_dir():
+            _check_rollouts(path.parent)
             runs.setdefault(path.parent.name, []).append(path.parent)
     return runs
+
+
+def _check_rollouts(folder: Path) -> None:
+    files = read_json(folder / "trained.json")["files"]
+    rollouts = {name: sum for name, sum in files.items() if name.startswith("rollouts/")}
+    check_hashes(folder, rollouts, "train the variant again")
 
 
 def row_of(folder: Path) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from cosearch.artifacts import read_frame, read_json
+from cosearch.core.hashes import check_hashes
 from cosearch.evaluation.averages import Average, average
 
 PROFILE_NOTES = {
@@ -238,10 +239,12 @@ def read_results(folders: Iterable[Path]) -> list[Result]:
 
 
 def _read_result(folder: Path) -> Result:
+    record = read_json(folder / "metrics.json")
+    check_hashes(folder, record["files"], "evaluate the system again")
     return Result(
         folder.name,
         int(folder.parent.name.removeprefix("seed_")),
-        read_json(folder / "metrics.json")["key"],
+        record["key"],
         read_frame(folder / "predictions.parquet"),
         read_frame(folder / "calls.parquet"),
     )

@@ -139,8 +139,8 @@ def write_result(
     record: Mapping[str, Any],
     target: Path,
 ) -> None:
-    """Predictions, calls and metrics.json (with ``record``, and in it the key that tables compare)
-    of one system.
+    """Predictions, calls and metrics.json of one system: their hashes, ``record`` (in it the key
+    that tables compare), and the measures.
 
     Every row is measured by the rules of ``base``, whatever rules it was trained under.
     """
@@ -159,6 +159,8 @@ def write_result(
         relevance=credit.relevance,
         reward_rules=credit.reward,
     )
-    write_frame(target / "predictions.parquet", predictions)
-    write_frame(target / "calls.parquet", calls)
-    write_json(target / "metrics.json", {**record, **summary(predictions, calls)})
+    frames = {"predictions.parquet": predictions, "calls.parquet": calls}
+    for name, frame in frames.items():
+        write_frame(target / name, frame)
+    files = {name: hash_file(target / name) for name in frames}
+    write_json(target / "metrics.json", {**record, "files": files, **summary(predictions, calls)})

@@ -9,7 +9,7 @@ from typing import Any, cast
 from cosearch import schema
 from cosearch.artifacts import move_folder, named, read_json, write_json
 from cosearch.config import FIXED_RANKER
-from cosearch.core.hashes import hash_file
+from cosearch.core.hashes import check_hashes, hash_files
 from cosearch.core.protocols import Judge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
@@ -27,7 +27,6 @@ from cosearch.train.policy import Policy, serving
 from cosearch.train.ranker import read_fixed_ranker
 from cosearch.train.resume import RunStore, owners
 from cosearch.train.retrieved import Remembering
-from cosearch.train.sealed import hashes
 from cosearch.train.wiring import (
     Parts,
     engines_of,
@@ -226,7 +225,7 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
         "set": dict(setup.variant.set),
         "diverged": asdict(diverged) if diverged else None,
         "accepted": store.accepted,
-        "files": hashes(aside),
+        "files": hash_files(aside),
     }
     write_json(aside / "trained.json", record)
     move_folder(aside, target)
@@ -247,9 +246,8 @@ def read_trained(target: Path) -> Trained:
     """The record of a trained variant. Raises ValueError for a model file that is not as it was
     when it was written."""
     record = read_json(target / "trained.json")
-    for name, sum in record["files"].items():
-        if name.endswith(".safetensors") and hash_file(target / name) != sum:
-            raise ValueError(f"{target / name}: truncated or altered; train the variant again")
+    models = {name: s for name, s in record["files"].items() if not name.startswith("rollouts/")}
+    check_hashes(target, models, "train the variant again")
     diverged = record["diverged"] and Diverged(**record["diverged"])
     return Trained(record["models"], record["rounds"], record["set"], diverged)
 

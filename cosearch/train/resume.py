@@ -30,10 +30,10 @@ from cosearch.artifacts import (
     write_text,
 )
 from cosearch.core.durable import sync
-from cosearch.core.hashes import hash_file
+from cosearch.core.hashes import check_hashes, hash_file, hash_files
 from cosearch.train.origin import differences, origin
 from cosearch.train.policy import Policy
-from cosearch.train.sealed import hashes, read_sealed, remove_folder, write_sealed
+from cosearch.train.sealed import read_sealed, remove_folder, write_sealed
 from cosearch.train.shards import Memory, NoMemory, Shards
 
 ACCEPT = "COSEARCH_ACCEPT_CHANGED_CODE"
@@ -154,7 +154,7 @@ class RunStore:
                 trainer.save(aside / f"{role}.pt")
         for path in sorted(aside.rglob("*")):  # a trainer of several ranks leaves a folder
             sync(path)
-        progress = {"finished": finished, "state": hashes(aside), "sums": self._sums}
+        progress = {"finished": finished, "state": hash_files(aside), "sums": self._sums}
         write_sealed(aside / "progress.json", progress)
         aside.rename(self.folder / "state" / f"round_{finished:06d}")
         sync(self.folder / "state")
@@ -262,12 +262,7 @@ class RunStore:
         self._sums[path.relative_to(self.folder).as_posix()] = hash_file(path)
 
     def _check(self, folder: Path, sums: Mapping[str, str]) -> None:
-        for name, sum in sums.items():
-            path = folder / name
-            if not path.is_file():
-                raise ValueError(f"{path}: missing; {self._advice}")
-            if hash_file(path) != sum:
-                raise ValueError(f"{path}: truncated or altered; {self._advice}")
+        check_hashes(folder, sums, self._advice)
 
 
 def owners(policies: Mapping[str, Policy], roles: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from cosearch.artifacts import write_text
-from cosearch.core.hashes import hash_file
 
 
 def write_sealed(path: Path, value: Any) -> None:
@@ -26,12 +25,6 @@ def read_sealed(path: Path, advice: str) -> Any:
     if not body.endswith(b"\n") or hashlib.sha256(body[:-1]).hexdigest().encode() != seal:
         raise ValueError(f"{path}: truncated or altered; {advice}")
     return json.loads(body)
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below ``folder``, by relative path."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
 
 
 def remove_folder(folder: Path) -> None:

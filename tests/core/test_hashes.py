@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.core.hashes import hash_file, hash_folder
+from cosearch.core.hashes import check_hashes, hash_file, hash_files, hash_folder
 
 
 def test_a_file_has_the_hash_that_sha256sum_gives_it(tmp_path: Path) -> None:
@@ -28,3 +28,18 @@ def test_a_folder_is_its_visible_names_and_contents(tmp_path: Path) -> None:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nowhere: no such folder"):
         hash_folder(tmp_path / "nowhere")
+
+
+def test_a_file_that_changed_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("1")
+    (tmp_path / "b").write_text("2")
+    sums = hash_files(tmp_path)
+    assert list(sums) == ["b", "in/a"]
+    check_hashes(tmp_path, sums, "make it again")
+    (tmp_path / "in" / "a").write_text("7")
+    with pytest.raises(ValueError, match="in/a: truncated or altered; make it again"):
+        check_hashes(tmp_path, sums, "make it again")
+    (tmp_path / "b").unlink()
+    with pytest.raises(ValueError, match="b: missing; make it again"):
+        check_hashes(tmp_path, sums, "make it again")

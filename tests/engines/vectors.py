@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cosearch.core.hashes import hash_file
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
 
@@ -31,7 +32,7 @@ def write_vectors(root: Path, vectors: np.ndarray, *, size: int, storage: str = 
     for number, start in enumerate(range(0, len(vectors), size)):
         part, name = vectors[start : start + size], f"shard-{number:05d}.npy"
         np.save(folder / name, part.astype(storage))
-        shards.append({"file": name, "rows": len(part)})
+        shards.append({"file": name, "rows": len(part), "sha256": hash_file(folder / name)})
     manifest = {
         "corpus": corpus["sha256"],
         "encoder": {"model": "table"},

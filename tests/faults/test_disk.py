@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from cosearch.artifacts import Paths
+from cosearch.evaluation.evidence import read_runs
+from cosearch.evaluation.results import read_results
 from cosearch.train import origin, resume
 from cosearch.train.joint import read_trained
 from tests.faults.lab import Lab, Prepare, kill_at, limit_files
-from tests.faults.test_kills import TRAIN, TRAINED, check_training
+from tests.faults.test_kills import EVALUATED, TRAIN, TRAINED, check_training
 
 RUN = ".runs/tiny/train@cosearch-0"
 
@@ -136,9 +139,36 @@ def test_a_damaged_model_is_not_evaluated(lab: Lab) -> None:
     assert lab.stage(*TRAIN).code == 0
     target = lab.folder / "artifacts/tiny" / TRAINED
     assert read_trained(target).diverged is None
-    model = target / "agent" / "model.safetensors"
-    content = bytearray(model.read_bytes())
-    content[-9] ^= 1
-    model.write_bytes(content)
+    flip_a_bit(target / "agent" / "model.safetensors")
     with pytest.raises(ValueError, match=r"model.safetensors: truncated or altered"):
         read_trained(target)
+
+
+def test_damaged_results_and_rollouts_make_no_table(lab: Lab) -> None:
+    assert lab.stage(*TRAIN).code == 0
+    paths = Paths(str(lab.folder / "artifacts/tiny"))
+    evaluated = lab.folder / "artifacts/tiny" / EVALUATED
+    (found,) = read_results([evaluated])
+    assert len(found.predictions) == 7
+    detached(evaluated / "calls.parquet")
+    flip_a_bit(evaluated / "calls.parquet")
+    with pytest.raises(ValueError, match=r"calls\.parquet: truncated or altered; evaluate"):
+        read_results([evaluated])
+    assert list(read_runs(paths, "core_seed_0")) == ["cosearch"]
+    flip_a_bit(paths.train("core", 0, "cosearch") / "rollouts" / "round_002.parquet")
+    with pytest.raises(ValueError, match=r"round_002\.parquet: truncated or altered; train"):
+        read_runs(paths, "core_seed_0")
+
+
+def flip_a_bit(path: Path) -> None:
+    """What a bad disk does."""
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+
+
+def detached(path: Path) -> None:
+    """A copy in place of the link that it shares with other projects."""
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
