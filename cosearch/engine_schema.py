@@ -1,11 +1,14 @@
 """Parameter blocks of what runs on GPUs or beside the process: vLLM, DeepSpeed, FAISS's GPUs and
-services."""
+services; and how long any engine may take."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from cosearch.presets import NonNegative, Positive, Section
+
+Device = Literal["cpu", "cuda"]
+"""Where transformers runs a model; vLLM has a placement of its own."""
 
 
 class VllmProbe(Section):
@@ -58,3 +61,11 @@ class IndexGpus(Section):
 
     spread: bool
     float16: bool
+
+
+class EngineLimits(Section):
+    """How long a batch of an engine may take, and how often one that failed is tried."""
+
+    deadline_s: Annotated[float, Field(gt=0)]
+    tries: Positive
+    backoff_s: NonNegative

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from cosearch.engine_schema import DeepSpeed, Endpoint, IndexGpus, Vllm
+from cosearch.engine_schema import DeepSpeed, Device, Endpoint, EngineLimits, IndexGpus, Vllm
 from cosearch.hub_schema import Hub
 from cosearch.plan_schema import Plan
 from cosearch.presets import Method, NonNegative, Positive, Section, Share
@@ -71,7 +71,7 @@ class Encoder(Section):
     max_length: Positive
     batch_size: Positive
     dtype: Literal["float32", "bfloat16"]
-    device: Literal["cpu", "cuda"]
+    device: Device
     storage: Literal["float32", "float16"]
     shard_size: Positive
     processes: Positive
@@ -127,6 +127,7 @@ class Agent(Section):
     notes: Notes
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    device: Device
     engine: Literal["hf", "vllm"]
     vllm: Vllm | None
 
@@ -142,6 +143,7 @@ class Ranker(Section):
     max_turn_tokens: Positive
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    device: Device
     engine: Literal["hf", "vllm"]
     vllm: Vllm | None
 
@@ -158,6 +160,7 @@ class Simulator(Section):
     noise_base: Annotated[float, Field(gt=1)]
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    device: Device
     engine: Literal["hf", "vllm"]
     vllm: Vllm | None
 
@@ -175,6 +178,7 @@ class Judge(Section):
     score_digits: Positive
     batch_tokens: Positive
     dtype: Literal["float32", "bfloat16"]
+    device: Device
     endpoint: Endpoint | None
 
 
@@ -259,14 +263,6 @@ class Profile(Section):
     fixed_ranker: FixedRanker
     gate: Gate
     evaluate: Evaluate
-
-
-class EngineLimits(Section):
-    """How long a batch of an engine may take, and how often one that failed is tried."""
-
-    deadline_s: Annotated[float, Field(gt=0)]
-    tries: Positive
-    backoff_s: NonNegative
 
 
 class Runtime(Section):

@@ -47,13 +47,15 @@ def build_sampler(
     *,
     batch_tokens: int,
     dtype: str,
+    device: str = "cpu",
     head: str = "causal",
     engine: str = "hf",
     vllm: Mapping[str, Any] | None = None,
 ) -> Any:
     """The sampler of a model folder. ``head``: ``causal`` writes text, ``scorer`` picks.
 
-    ``engine`` runs a policy that writes; ``vllm`` holds the rules of the engine of that name.
+    ``engine`` runs a policy that writes; ``vllm`` holds the rules of the engine of that name, any
+    other samples on ``device``.
     """
     if engine not in SAMPLERS:
         raise ValueError(f"unknown engine {engine!r}; a sampler is one of {', '.join(SAMPLERS)}")
@@ -61,18 +63,18 @@ def build_sampler(
         if vllm is None:
             raise ValueError("engine vllm needs its rules: placement, memory and probe")
         return _build_vllm(folder, codec, dtype=dtype, rules=vllm)
+    shared: dict[str, Any] = {"batch_tokens": batch_tokens, "dtype": dtype, "device": device}
     if head == "scorer":
         from cosearch.engines.ranker_cross_encoder import CrossEncoder
 
-        return CrossEncoder(_model_folder(folder), batch_tokens=batch_tokens, dtype=dtype)
+        return CrossEncoder(_model_folder(folder), **shared)
     from cosearch.engines.generator_hf import HfGenerator
 
     return HfGenerator(
         _model_folder(folder),
         vocabulary=len(codec.tokenizer),
         eos_ids=codec.eos_ids,
-        batch_tokens=batch_tokens,
-        dtype=dtype,
+        **shared,
     )
 
 
@@ -163,30 +165,19 @@ def build_likelihood_judge(
     folder: str | Path,
     codec: Any,
     *,
-    templates: str,
-    document: str,
-    max_document_chars: int,
-    max_prompt_tokens: int,
-    max_thought_tokens: int,
-    score_digits: int,
     batch_tokens: int,
     dtype: str,
+    device: str = "cpu",
+    **prompt: Any,
 ) -> Judge:
-    """The likelihood judge over a frozen agent's folder."""
+    """The likelihood judge over a frozen agent's folder; ``prompt``: fields of its JudgePrompt."""
     from cosearch.engines.judge_likelihood import JudgePrompt, LikelihoodJudge
 
     return LikelihoodJudge(
-        build_sampler(folder, codec, batch_tokens=batch_tokens, dtype=dtype),
+        build_sampler(folder, codec, batch_tokens=batch_tokens, dtype=dtype, device=device),
         codec,
         vocabulary=len(codec.tokenizer),
-        prompt=JudgePrompt(
-            templates=templates,
-            document=document,
-            max_document_chars=max_document_chars,
-            max_prompt_tokens=max_prompt_tokens,
-            max_thought_tokens=max_thought_tokens,
-            score_digits=score_digits,
-        ),
+        prompt=JudgePrompt(**prompt),
         batch_tokens=batch_tokens,
     )
 
@@ -239,7 +230,12 @@ def encoder_factory(folder: str | Path, settings: Encoder, threads: int) -> Call
 
 
 def build_index(
-    vectors: Path, folder: Path, settings: Index, *, threads: int, progress: Progress
+    vectors: Path,
+    folder: Path,
+    settings: Index,
+    *,
+    threads: int,
+    progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
     """Build the index over encoded shards, if there is room for it, and return its manifest."""
     from cosearch.engines.index_faiss import build_index as build

@@ -15,6 +15,7 @@ from transformers import AutoModel
 from cosearch.core.hashes import hash_folder
 from cosearch.core.types import Passage
 from cosearch.engines.codec_hf import load_tokenizer
+from cosearch.engines.heads import check_device
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -44,7 +45,7 @@ class Encoder:
             raise ValueError(f"{folder}: no model folder (config.json is missing)")
         if dtype not in _DTYPES or pooling not in _POOLINGS:
             raise ValueError(f"encoder: dtype {dtype!r} or pooling {pooling!r} is unknown")
-        _check_device(device)
+        check_device("encoder", device)
         torch.set_num_threads(threads)
         self._tokenizer: Any = load_tokenizer(folder)
         # Encoders count absolute positions from the left: padding there would move every token.
@@ -103,13 +104,6 @@ def encoder_fingerprint(folder: str | Path, **settings: Any) -> dict[str, Any]:
     Batch size and device are left out: they move last bits only.
     """
     return {"model": hash_folder(Path(folder)), **settings}
-
-
-def _check_device(device: str) -> None:
-    if device not in ("cpu", "cuda"):
-        raise ValueError(f"encoder: device {device!r} is neither cpu nor cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("encoder: device cuda: torch sees no GPU here; set encoder.device to cpu")
 
 
 def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

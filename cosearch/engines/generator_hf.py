@@ -16,13 +16,16 @@ from transformers.utils.logging import disable_progress_bar
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
-from cosearch.engines.heads import at_least_float32, load_causal_lm
+from cosearch.engines.heads import at_least_float32, check_device, load_causal_lm
 
 disable_progress_bar()
 
 
 class HfGenerator:
-    """An engine for ``Generate`` requests; ``batch_tokens`` bounds the prompt of a forward pass."""
+    """An engine for ``Generate`` requests; ``batch_tokens`` bounds the prompt of a forward pass.
+
+    On a GPU the model and its cache stay there; tokens are chosen on the CPU.
+    """
 
     def __init__(
         self,
@@ -32,8 +35,11 @@ class HfGenerator:
         eos_ids: frozenset[int],
         batch_tokens: int,
         dtype: str,
+        device: str = "cpu",
     ) -> None:
-        self.model = load_causal_lm(folder, dtype)
+        check_device(f"{folder}", device)
+        self.model = load_causal_lm(folder, dtype).to(device)
+        self.device = torch.device(device)
         self._eos_ids = eos_ids
         self._batch_tokens = batch_tokens
         self._padded = slice(vocabulary, None)
@@ -103,7 +109,7 @@ class HfGenerator:
                 break
             if len(alive) < len(rows):
                 keep = torch.tensor(alive)
-                cache.batch_select_indices(keep)
+                cache.batch_select_indices(keep.to(self.device))
                 mask, positions, tokens = mask[keep], positions[keep], tokens[keep]
                 rows = [rows[n] for n in alive]
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
@@ -132,15 +138,15 @@ class HfGenerator:
             mask[row, width - len(prompt) :] = 1
         positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
         output = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
+            input_ids=ids.to(self.device),
+            attention_mask=mask.to(self.device),
+            position_ids=positions.to(self.device),
             use_cache=True,
             logits_to_keep=1,
         )
         cache = output.past_key_values
         if len(unique) < len(prompts):
-            cache.batch_select_indices(rows)
+            cache.batch_select_indices(rows.to(self.device))
         logits = self._mask_padding(output.logits[:, -1])
         return mask[rows], positions[rows, -1:], logits[rows], cache
 
@@ -148,16 +154,16 @@ class HfGenerator:
         self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any
     ) -> torch.Tensor:
         output = self.model(
-            input_ids=tokens,
-            attention_mask=mask,
-            position_ids=positions,
+            input_ids=tokens.to(self.device),
+            attention_mask=mask.to(self.device),
+            position_ids=positions.to(self.device),
             past_key_values=cache,
             use_cache=True,
         )
         return self._mask_padding(output.logits[:, -1])
 
     def _mask_padding(self, logits: torch.Tensor) -> torch.Tensor:
-        logits = at_least_float32(logits)
+        logits = at_least_float32(logits).cpu()
         logits[:, self._padded] = -torch.inf
         return logits
 
@@ -204,5 +210,5 @@ def checksum(weights: Mapping[str, torch.Tensor]) -> str:
     digest = hashlib.sha256()
     for name in sorted(weights):
         digest.update(name.encode())
-        digest.update(weights[name].detach().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(weights[name].detach().contiguous().view(torch.uint8).cpu().numpy().tobytes())
     return digest.hexdigest()

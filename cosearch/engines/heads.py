@@ -21,6 +21,14 @@ def at_least_float32(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
+def check_device(whose: str, device: str) -> None:
+    """Raises ValueError for a device that torch does not have here."""
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"{whose}: device {device!r} is neither cpu nor cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"{whose}: device cuda: torch sees no GPU here; set its device to cpu")
+
+
 def load_causal_lm(folder: str | Path, dtype: str) -> Any:
     """A causal language model in evaluation mode, from safetensors of our own disk only."""
     model: Any = AutoModelForCausalLM.from_pretrained(
@@ -198,6 +206,7 @@ def score_rows(model: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     if any(row[-1] == pad for row in rows):
         raise ValueError(f"a pair ends with the padding token {pad}; its score would be misread")
     ids, attention = right_padded(rows, fill=pad)
+    ids, attention = ids.to(model.device), attention.to(model.device)
     return at_least_float32(model(input_ids=ids, attention_mask=attention).logits[:, 0])
 
 

@@ -134,7 +134,8 @@ class LikelihoodJudge:
         """exp of the mean log-probability of each row's answer."""
         found: dict[int, float] = {}
         for batch in micro_batches(samples, self._head, self._batch_tokens):
-            logprobs, _ = self._head(self._agent.model, batch, 1.0)
+            with self._agent.device:  # where the head makes its tensors
+                logprobs, _ = self._head(self._agent.model, batch, 1.0)
             counts = [sum(sample.loss_mask) for sample in batch.samples]
             for index, own in zip(batch.indices, logprobs.split(counts), strict=True):
                 found[index] = float(own.mean().exp().clamp(max=1.0))

@@ -12,7 +12,7 @@ import torch
 from cosearch.core.protocols import Choose
 from cosearch.core.types import Generation
 from cosearch.engines.generator_hf import checksum, uniforms
-from cosearch.engines.heads import load_scorer, pick_table, score_rows
+from cosearch.engines.heads import check_device, load_scorer, pick_table, score_rows
 
 Pair = tuple[int, ...]
 
@@ -20,8 +20,11 @@ Pair = tuple[int, ...]
 class CrossEncoder:
     """An engine for ``Choose`` requests; ``batch_tokens`` bounds the pairs of a forward pass."""
 
-    def __init__(self, folder: str | Path, *, batch_tokens: int, dtype: str) -> None:
-        self._model = load_scorer(folder, dtype)
+    def __init__(
+        self, folder: str | Path, *, batch_tokens: int, dtype: str, device: str = "cpu"
+    ) -> None:
+        check_device(f"{folder}", device)
+        self._model = load_scorer(folder, dtype).to(device)
         self._batch_tokens = batch_tokens
         self.weights = 0
 
@@ -52,7 +55,7 @@ class CrossEncoder:
     def _score(self, pairs: Sequence[Pair]) -> dict[Pair, torch.Tensor]:
         scores: dict[Pair, torch.Tensor] = {}
         for batch in self._batches(sorted(pairs, key=len)):
-            scores.update(zip(batch, score_rows(self._model, batch), strict=True))
+            scores.update(zip(batch, score_rows(self._model, batch).cpu(), strict=True))
         return scores
 
     def _batches(self, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:

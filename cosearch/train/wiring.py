@@ -104,6 +104,7 @@ def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = 
         codec,
         batch_tokens=block.batch_tokens,
         dtype=block.dtype,
+        device=block.device,
         head=head,
         engine=block.engine,
         vllm=None if block.vllm is None else block.vllm.model_dump(),
@@ -153,6 +154,7 @@ def open_judge(block: schema.Judge, folder: str, answers: Path) -> Judge:
             score_digits=block.score_digits,
             batch_tokens=block.batch_tokens,
             dtype=block.dtype,
+            device=block.device,
             **shared,
         )
     if block.endpoint is None:

@@ -1,11 +1,14 @@
 """The sampler: seeded per request, independent of its batch, honest about its probabilities."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
+from cosearch.engines.build import build_sampler
 from cosearch.engines.generator_hf import HfGenerator, checksum
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 
@@ -70,3 +73,21 @@ def test_new_weights_change_what_is_sampled_and_are_counted(folder: Path, tmp_pa
     found = generator(requests())
     assert [g.ids for g in found] == [g.ids for g in other(requests())]
     assert {g.weights for g in found} == {3}
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("tpu", "device 'tpu' is neither cpu nor cuda"),
+        pytest.param(
+            "cuda",
+            "torch sees no GPU here; set its device to cpu",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="it sees one"),
+        ),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(folder: Path, device: str, message: str) -> None:
+    codec = SimpleNamespace(tokenizer=range(VOCABULARY), eos_ids=frozenset({EOS}))
+    for head in ("causal", "scorer"):
+        with pytest.raises(ValueError, match=message):
+            build_sampler(folder, codec, batch_tokens=64, dtype="float32", device=device, head=head)
