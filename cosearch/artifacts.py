@@ -75,7 +75,6 @@ _LISTS_COLUMNS: dict[str, Any] = {
 LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
 """Columns of the fixed ranker's training lists; candidates are named by passage id."""
 
-
 SCOPES: Mapping[str, tuple[str, ...]] = {
     "core_seed_0": ("core/seed_0",),
     "core_seeds": ("core",),
@@ -104,13 +103,17 @@ class Paths:
         return self.root / "data"
 
     def questions(self, split: str) -> Path:
-        """Questions of a split (train, dev, test)."""
+        """Questions of a split (train, dev, test), or of a source of lists (lists/NAME)."""
         return self.data / f"{split}.jsonl"
 
     @property
     def corpus(self) -> Path:
         """Folder of the memory-mapped corpus."""
         return self.data / "corpus"
+
+    def collection(self, name: str) -> Path:
+        """Corpus of a source of lists that has its own."""
+        return self.data / "collections" / name / "corpus"
 
     @property
     def encoded(self) -> Path:
@@ -244,11 +247,8 @@ def read_json(path: Path) -> Any:
 def write_frame(path: Path, frame: pl.DataFrame, schema: pl.Schema | None = None) -> None:
     """Write Parquet or CSV by suffix. With a schema, columns and types must be exactly it."""
     if schema is not None and frame.schema != schema:
-        wrong = {
-            name: (frame.schema.get(name), schema.get(name))
-            for name in frame.schema.keys() | schema.keys()
-            if frame.schema.get(name) != schema.get(name)
-        }
+        have, names = frame.schema, frame.schema.keys() | schema.keys()
+        wrong = {n: (have.get(n), schema.get(n)) for n in names if have.get(n) != schema.get(n)}
         raise ValueError(f"{path}: columns differ from the documented schema: {wrong}")
     if path.suffix == ".csv":
         write_aside(path, lambda aside: frame.write_csv(aside))

@@ -186,6 +186,7 @@ def _data(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
         return
     folder = root / (probes.variable("COSEARCH_DATA") or data.folder or ".")
     files = [source.path for row in data.sets.values() for source in row.files.values()]
+    files += [name for source in data.lists.values() for name in source.files()]
     for name in dict.fromkeys(filter(None, [*files, data.corpus, data.reference_run])):
         path = folder / name
         size = path.stat().st_size if path.is_file() else None

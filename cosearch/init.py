@@ -147,6 +147,7 @@ def data_block(name: str, kind: str, corpus: str, source: str) -> str:
         f"      reference_run: null\n      seed: 8\n      eval_fraction: 1.0\n"
         f"      sets:\n        {name}:\n          kind: {kind}\n          train: null\n"
         f"          dev: null\n          test: null\n          files:\n{files}"
+        f"      lists: {{}}\n"
     )
 
 

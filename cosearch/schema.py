@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from cosearch.data_schema import ListSource, SetCounts
 from cosearch.engine_schema import DeepSpeed, Device, Endpoint, EngineLimits, IndexGpus, Vllm
 from cosearch.hub_schema import Hub
 from cosearch.plan_schema import Plan
@@ -14,27 +15,9 @@ from cosearch.presets import Method, NonNegative, Positive, Section, Share
 from cosearch.rows import Comparison, Evaluation, Statistics, System, Tables, Training, Variant
 
 
-class QuestionSource(Section):
-    """A file of questions below ``data.folder``."""
-
-    path: str
-    split: str | None
-    source: str
-    format: str | None
-
-
-class SetCounts(Section):
-    """A data set: its kind, rows per split (None: all), and its files."""
-
-    kind: Literal["single", "multi"]
-    train: Annotated[int, Field(ge=0)] | None
-    dev: Annotated[int, Field(ge=0)] | None
-    test: Annotated[int, Field(ge=0)] | None
-    files: dict[Literal["train", "dev", "test"], QuestionSource]
-
-
 class Data(Section):
-    """Where questions and corpus come from."""
+    """Where questions and corpus come from; without ``lists`` the Fixed Ranker's queries are the
+    training questions."""
 
     source: Literal["world", "files"]
     folder: str | None
@@ -43,6 +26,7 @@ class Data(Section):
     seed: int
     eval_fraction: Annotated[float, Field(gt=0, le=1)]
     sets: dict[str, SetCounts]
+    lists: dict[str, ListSource]
 
 
 class Models(Section):

@@ -1,7 +1,7 @@
 """Ranking lists for the Fixed Ranker: retrieval queries with an answer among their candidates."""
 
 from cosearch.stage import Stage, run_stage
-from cosearch.train.ranker import make_lists
+from cosearch.train.lists import make_lists
 
 
 def page(stage: Stage) -> None:

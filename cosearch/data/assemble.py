@@ -10,6 +10,7 @@ from typing import Any
 from cosearch.artifacts import Paths, read_json, write_json, write_jsonl
 from cosearch.core.types import Passage, Question
 from cosearch.data.corpus import read_passages, write_corpus
+from cosearch.data.lists import write_lists
 from cosearch.data.questions import (
     QuestionFile,
     count_quirks,
@@ -25,7 +26,7 @@ WHOLE = frozenset({"bamboogle"})
 
 
 def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
-    """Write questions, corpus and manifest of a profile; returns the manifest.
+    """Write questions, corpus, queries of lists and manifest of a profile; returns the manifest.
 
     ``folder`` holds the published files; the generated world needs none.
     """
@@ -43,6 +44,7 @@ def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
     manifest = {
         "corpus": corpus,
         "sets": sources,
+        "lists": write_lists(settings, folder, paths),
         "eval_fraction": settings.eval_fraction,
         "kinds": {name: counts.kind for name, counts in settings.sets.items()},
     }
@@ -51,7 +53,7 @@ def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
 
 
 def read_questions(paths: Paths, split: str) -> list[Question]:
-    """Questions of a split as ``assemble`` wrote them."""
+    """Questions of a split, or of a source of lists (``lists/NAME``), as ``assemble`` wrote them."""
     path = paths.questions(split)
     if not path.is_file():
         raise ValueError(f"{path}: no such file; run `dvc repro data` to make it")

@@ -113,7 +113,7 @@ def read_passages(path: str | Path) -> Iterator[Passage]:
     """Passages of a published file, streaming, told apart by the keys of each row.
 
     wiki-18 JSON lines (id, contents), ``psgs_w100.tsv`` (id, text, title), rows with title and text
-    (the mini corpus), and questions with context paragraphs (HotpotQA, 2WikiMultihopQA, MuSiQue,
+    (the mini corpus; BEIR, whose ids stand under ``_id``), and questions with context paragraphs (HotpotQA, 2WikiMultihopQA, MuSiQue,
     PopQA with paragraphs). Passages without an id of their own come with a blank one. Raises
     ValueError naming file, row and key.
     """
@@ -159,7 +159,7 @@ def passages_of(record: Record) -> list[Passage]:
 
 
 def _passage(record: Record, title: str, text: str) -> Passage:
-    return Passage(str(record.get("id", "")), title.strip(), text.strip())
+    return Passage(str(record.get("id", record.get("_id", ""))), title.strip(), text.strip())
 
 
 def _spool(passages: Iterable[Passage], spool: Path, source: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,20 +1,57 @@
-"""The corpus together with the retriever over it."""
+"""The corpus and the retriever over it, as stages open them; and a collection of lists, encoded and
+indexed where it is asked for."""
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from cosearch import schema
 from cosearch.artifacts import Paths
 from cosearch.config import Settings
 from cosearch.data.corpus import Corpus
+from cosearch.data.encode import encode_corpus
 from cosearch.engines import build
+
+Show = Callable[[str, int, int], None]
+"""Called with what is counted, how many are done and how many there are."""
 
 
 def open_corpus(settings: Settings, paths: Paths) -> tuple[Corpus, Any]:
     """The corpus, and the retriever over it with every binding checked."""
+    corpus = Corpus(paths.corpus)
+    return corpus, _open_index(settings, corpus, paths.index)
+
+
+def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) -> Any:
+    """The retriever over a corpus that no stage has encoded: shards of vectors and index are made
+    below ``work`` by the profile's own rules. Finished shards of a killed run are kept."""
     models, encoder = settings.section(schema.Models), settings.section(schema.Encoder)
     threads = settings.file.runtime.threads
     build.set_threads(threads)
-    corpus = Corpus(paths.corpus)
+    encode_corpus(
+        corpus.folder,
+        work / "encoded",
+        build.encoder_factory(models.encoder, encoder, threads),
+        shard_size=encoder.shard_size,
+        processes=encoder.processes,
+        storage=encoder.storage,
+        progress=partial(show, "passages"),
+    )
+    build.build_index(
+        work / "encoded",
+        work / "index",
+        settings.section(schema.Index),
+        threads=threads,
+        progress=partial(show, "vectors"),
+    )
+    return _open_index(settings, corpus, work / "index")
+
+
+def _open_index(settings: Settings, corpus: Corpus, folder: Path) -> Any:
+    models, encoder = settings.section(schema.Models), settings.section(schema.Encoder)
+    threads = settings.file.runtime.threads
+    build.set_threads(threads)
     dense = build.encoder_factory(models.encoder, encoder, threads)()
     index = settings.section(schema.Index)
-    return corpus, build.build_retriever(paths.index, corpus, dense, index, threads=threads)
+    return build.build_retriever(folder, corpus, dense, index, threads=threads)

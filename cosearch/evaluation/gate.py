@@ -26,7 +26,7 @@ from cosearch.train.joint import read_trained
 from cosearch.train.measure import mean
 from cosearch.train.pipelines import HEADS, MODEL_RANKERS, ModelRanker
 from cosearch.train.policy import Policy, serving
-from cosearch.train.ranker import answerable, retrieve_lists
+from cosearch.train.lists import answerable, retrieve_lists
 from cosearch.train.single_turn import RankingList, rank_list
 from cosearch.train.wiring import Parts, open_policy
 

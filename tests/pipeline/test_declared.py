@@ -15,6 +15,7 @@ CARRIERS = (
     "stage",
     "config",
     "schema",
+    "data_schema",
     "engine_schema",
     "plan_schema",
     "hub_schema",

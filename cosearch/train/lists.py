@@ -1,0 +1,162 @@
+"""The Fixed Ranker's training lists: retrieval queries with D_N (Appendix), made and read again."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import polars as pl
+
+from cosearch import schema
+from cosearch.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
+from cosearch.core.protocols import Engine, Retrieve
+from cosearch.core.relevance import RelevanceRule
+from cosearch.core.seeds import derive
+from cosearch.core.types import Candidate, Question
+from cosearch.data.assemble import read_questions
+from cosearch.data.corpus import Corpus
+from cosearch.data.index import open_collection, open_corpus
+from cosearch.data.lists import read_list_sources
+from cosearch.stage import Stage
+from cosearch.train.single_turn import RankingList
+from cosearch.train.wiring import Parts
+
+BLOCK = 8192
+"""Queries whose candidates are objects at the same time: with 50 each some 0.5 GB. What a query
+finds can depend on its block in the last bits of a score, as texts are encoded in batches."""
+
+
+def retrieve_lists(
+    questions: Sequence[Question], retriever: Engine, top_n: int
+) -> list[RankingList]:
+    """D_N of every question, with the question's own text as the query."""
+    found = retriever([Retrieve(question.text, top_n) for question in questions])
+    return [
+        RankingList(question, tuple(candidates))
+        for question, candidates in zip(questions, found, strict=True)
+    ]
+
+
+def answerable(lists: Sequence[RankingList], relevance: RelevanceRule) -> list[RankingList]:
+    """Lists with a relevant candidate; nothing can be learned from the others (Appendix)."""
+    return [entry for entry in lists if any(relevance.label(entry.question, entry.candidates))]
+
+
+def make_lists(stage: Stage, target: Path) -> None:
+    """Write the fixed ranker's lists: retrieval queries that have an answer in D_N, in seeded order
+    over all their sources, as many as asked for. Where the data name no sources, the queries are
+    the training questions."""
+    block = stage.settings.section(schema.FixedRanker)
+    sources = read_list_sources(stage.paths)
+    shared = [name for name, own in sources.items() if not own]
+    counts, frames = [], []
+    if shared or not sources:
+        pool = [
+            question
+            for split in ([f"lists/{name}" for name in shared] or ["train"])
+            for question in read_questions(stage.paths, split)
+        ]
+        counts.append(len(pool))
+        frames += _searched(stage, pool, open_corpus(stage.settings, stage.paths)[1])
+    for name in (name for name, own in sources.items() if own):
+        pool = read_questions(stage.paths, f"lists/{name}")
+        counts.append(len(pool))
+        frames += _of_collection(stage, name, pool)
+    kept = pl.concat(frames).sort("order", maintain_order=True).drop("order").head(block.lists)
+    write_frame(target / "lists.parquet", kept.rechunk(), LISTS_SCHEMA)
+    found = {"queries": sum(counts), "answerable": len(kept), "wanted": block.lists}
+    write_json(target / "metrics.json", found)
+
+
+class Lists(Sequence[RankingList]):
+    """Lists whose candidates become objects when an entry is asked for. ``corpora`` are by data
+    set, None being for all others; ``path`` names the file in errors. Raises ValueError for a
+    passage that its corpus does not hold."""
+
+    def __init__(self, frame: pl.DataFrame, corpora: Mapping[str | None, Corpus], path: Path):
+        self._frame, self._corpora = frame, corpora
+        ids, lengths = frame["candidate_ids"].explode(), frame["candidate_ids"].list.len()
+        own = np.array([name if name in corpora else None for name in frame["dataset"]], object)
+        owners = np.repeat(own, lengths.to_numpy())
+        self._positions = np.empty(len(ids), np.int64)
+        for name, corpus in corpora.items():
+            here = owners == name
+            self._positions[here] = corpus.positions(ids.filter(pl.Series(here)).to_list())
+        if len(missing := np.flatnonzero(self._positions < 0)):
+            lost = ids[int(missing[0])]
+            raise ValueError(f"{path}: passage {lost} is not in this corpus; rebuild the lists")
+        self._ends = np.cumsum(lengths.to_numpy(), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    @overload
+    def __getitem__(self, index: int) -> RankingList: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[RankingList]: ...
+    def __getitem__(self, index: int | slice) -> RankingList | list[RankingList]:
+        """The entry at ``index``, or those of a slice."""
+        if isinstance(index, slice):
+            return [self._entry(place) for place in range(len(self))[index]]
+        return self._entry(range(len(self))[index])
+
+    def _entry(self, place: int) -> RankingList:
+        row: dict[str, Any] = self._frame.row(place, named=True)
+        name = row["dataset"]
+        corpus = self._corpora[name if name in self._corpora else None]
+        question = Question(row["question_id"], name, row["question"], tuple(row["golds"]))
+        stop = int(self._ends[place])
+        positions = self._positions[stop - len(row["scores"]) : stop].tolist()
+        pairs = zip(map(corpus.passage, positions), row["scores"], strict=True)
+        return RankingList(question, tuple(Candidate(*pair) for pair in pairs))
+
+
+def read_lists(path: Path, corpus: Corpus, collections: Mapping[str, Corpus]) -> Lists:
+    """The lists with their passages from ``corpus``, or from the collection of their data set."""
+    return Lists(read_frame(path, LISTS_SCHEMA), {None: corpus, **collections}, path)
+
+
+def _of_collection(stage: Stage, name: str, pool: Sequence[Question]) -> list[pl.DataFrame]:
+    """Lists over a collection of their own. Its vectors stay, bound to corpus and encoder, since
+    they took hours; the index is made from them in minutes and goes."""
+    work = stage.paths.run("fixed_ranker_data", f"collection_{name}")
+    corpus = Corpus(stage.paths.collection(name))
+
+    def show(what: str, done: int, total: int) -> None:
+        stage.progress.show(f"{stage.title} {name}", done, total, what)
+
+    frames = _searched(stage, pool, open_collection(stage.settings, corpus, work, show))
+    shutil.rmtree(work / "index")
+    return frames
+
+
+def _searched(stage: Stage, pool: Sequence[Question], retriever: Engine) -> list[pl.DataFrame]:
+    """The answerable lists of a pool in blocks, with their place in the seeded order."""
+    parts, block = Parts.of(stage.settings, {}), stage.settings.section(schema.FixedRanker)
+    order = [(derive(block.seed, "lists", q.dataset, q.id), q) for q in pool]
+    order.sort(key=lambda pair: pair[0])
+    frames = []
+    for start in range(0, len(order), BLOCK):
+        places = {q: place for place, q in order[start : start + BLOCK]}
+        lists = retrieve_lists(list(places), retriever, parts.method.rollout.top_n)
+        kept = answerable(lists, parts.credit().relevance)
+        ranks = pl.Series("order", [places[entry.question] for entry in kept], pl.Int64)
+        frames.append(_lists_frame(kept).with_columns(ranks))
+        stage.progress.show(stage.title, start + len(places), len(order), "queries")
+    return frames
+
+
+def _lists_frame(lists: Sequence[RankingList]) -> pl.DataFrame:
+    rows = [
+        (
+            entry.question.dataset,
+            entry.question.id,
+            entry.question.text,
+            entry.question.golds,
+            [candidate.passage.id for candidate in entry.candidates],
+            [candidate.score for candidate in entry.candidates],
+        )
+        for entry in lists
+    ]
+    return pl.DataFrame(rows, schema=LISTS_SCHEMA, orient="row")
