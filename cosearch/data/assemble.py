@@ -53,7 +53,7 @@ def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
 
 
 def read_questions(paths: Paths, split: str) -> list[Question]:
-    """Questions of a split, or of a source of lists (``lists/NAME``), as ``assemble`` wrote them."""
+    """Questions of a split, or of lists (``lists/NAME``), as ``assemble`` wrote them."""
     path = paths.questions(split)
     if not path.is_file():
         raise ValueError(f"{path}: no such file; run `dvc repro data` to make it")

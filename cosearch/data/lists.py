@@ -48,21 +48,23 @@ def read_list_sources(paths: Paths) -> dict[str, bool]:
 
 
 def read_qrels(path: Path) -> dict[str, list[str]]:
-    """Ids of relevant passages (score above 0) by query. Raises ValueError naming file and row."""
+    """Ids of relevant passages (score above 0) by query. Raises ValueError naming file and line."""
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     found: dict[str, list[str]] = {}
-    number = 1
     with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", strict=True)
         try:
-            for number, row in enumerate(csv.DictReader(file, delimiter="\t", strict=True), 2):
+            for row in rows:
                 query, passage, score = (row[column] for column in _COLUMNS)
                 if not query or not passage:
                     raise ValueError("a blank id")
                 if float(score) > 0:
                     found.setdefault(query, []).append(passage)
         except (KeyError, TypeError, ValueError, csv.Error) as error:
-            raise ValueError(f"{path}: row {number}: not a judgement ({error!r})") from error
+            raise ValueError(
+                f"{path}: line {rows.line_num}: not a judgement ({error!r})"
+            ) from error
     if not found:
         raise ValueError(f"{path}: no passage is relevant to any query")
     return found

@@ -23,10 +23,10 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.stage import Stage
 from cosearch.train.joint import read_trained
+from cosearch.train.lists import answerable, retrieve_lists
 from cosearch.train.measure import mean
 from cosearch.train.pipelines import HEADS, MODEL_RANKERS, ModelRanker
 from cosearch.train.policy import Policy, serving
-from cosearch.train.lists import answerable, retrieve_lists
 from cosearch.train.single_turn import RankingList, rank_list
 from cosearch.train.wiring import Parts, open_policy
 

@@ -70,12 +70,13 @@ def make_lists(stage: Stage, target: Path) -> None:
 
 
 class Lists(Sequence[RankingList]):
-    """Lists whose candidates become objects when an entry is asked for. ``corpora`` are by data
-    set, None being for all others; ``path`` names the file in errors. Raises ValueError for a
-    passage that its corpus does not hold."""
+    """Lists of a file, whose candidates become objects when an entry is asked for: passages of the
+    data set's own collection, or else of ``corpus``. Raises ValueError naming a passage that is
+    not there."""
 
-    def __init__(self, frame: pl.DataFrame, corpora: Mapping[str | None, Corpus], path: Path):
-        self._frame, self._corpora = frame, corpora
+    def __init__(self, path: Path, corpus: Corpus, collections: Mapping[str, Corpus]) -> None:
+        self._frame = frame = read_frame(path, LISTS_SCHEMA)
+        self._corpora = corpora = {None: corpus, **dict[str | None, Corpus](collections)}
         ids, lengths = frame["candidate_ids"].explode(), frame["candidate_ids"].list.len()
         own = np.array([name if name in corpora else None for name in frame["dataset"]], object)
         owners = np.repeat(own, lengths.to_numpy())
@@ -110,11 +111,6 @@ class Lists(Sequence[RankingList]):
         positions = self._positions[stop - len(row["scores"]) : stop].tolist()
         pairs = zip(map(corpus.passage, positions), row["scores"], strict=True)
         return RankingList(question, tuple(Candidate(*pair) for pair in pairs))
-
-
-def read_lists(path: Path, corpus: Corpus, collections: Mapping[str, Corpus]) -> Lists:
-    """The lists with their passages from ``corpus``, or from the collection of their data set."""
-    return Lists(read_frame(path, LISTS_SCHEMA), {None: corpus, **collections}, path)
 
 
 def _of_collection(stage: Stage, name: str, pool: Sequence[Question]) -> list[pl.DataFrame]:

@@ -10,7 +10,7 @@ from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.data.lists import read_list_sources
 from cosearch.stage import Stage
-from cosearch.train.lists import read_lists
+from cosearch.train.lists import Lists
 from cosearch.train.pipelines import generative_ranker
 from cosearch.train.policy import serving
 from cosearch.train.single_turn import ListRules, train_ranker
@@ -38,7 +38,7 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     sources = read_list_sources(stage.paths)
     collections = {name: Corpus(stage.paths.collection(name)) for name in sources if sources[name]}
-    lists = read_lists(lists_path, corpus, collections)
+    lists = Lists(lists_path, corpus, collections)
     with open_run(stage, who) as store, ExitStack() as stack:
         policy = open_learner(
             folder,
