@@ -114,8 +114,8 @@ def read_passages(path: str | Path) -> Iterator[Passage]:
 
     wiki-18 JSON lines (id, contents), ``psgs_w100.tsv`` (id, text, title), rows with title and text
     (the mini corpus; BEIR, whose key is ``_id``), and questions with context paragraphs (HotpotQA,
-    2WikiMultihopQA, MuSiQue, PopQA with paragraphs). Passages without an id of their own come with a blank one. Raises
-    ValueError naming file, row and key.
+    2WikiMultihopQA, MuSiQue, PopQA with paragraphs). Passages without an id of their own come with
+    a blank one. Raises ValueError naming file, row and key.
     """
     path = Path(path)
     for number, record in read_records(path):

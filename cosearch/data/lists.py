@@ -6,7 +6,7 @@ rule "contains a gold" labels exactly the judged passages, and those that hold t
 """
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,7 @@ from cosearch.core.types import Passage, Question
 from cosearch.data.corpus import read_passages, write_corpus
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.data.records import read_records
-from cosearch.data_schema import ListSource
 from cosearch.schema import Data
-
-_COLUMNS = ("query-id", "corpus-id", "score")
 
 
 def write_lists(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
@@ -29,15 +26,24 @@ def write_lists(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
     the manifest says of each. Raises ValueError, in one line, for a file that is wrong."""
     found = {}
     for name, source in settings.lists.items():
-        read = _judged if source.qrels else _answered
-        questions, collection = read(name, source, settings.seed, folder, paths)
+        path, collection = folder / source.path, None
+        if source.collection is None or source.qrels is None:
+            file = QuestionFile(name, path, None, source.source, source.format)
+            questions = list(load_questions(file).questions)
+            chosen = _sampled((q.id for q in questions), name, source.queries, settings.seed)
+            questions = [question for question in questions if question.id in chosen]
+        else:
+            qrels = read_qrels(folder / source.qrels)
+            texts = _texts(path, _sampled(qrels, name, source.queries, settings.seed))
+            bodies = dict.fromkeys((p for query in texts for p in qrels[query]), "")
+            passages = _noted(read_passages(folder / source.collection), bodies)
+            collection = write_corpus(passages, paths.collection(name), source=source.collection)
+            judged = ((query, name, text, qrels[query]) for query, text in texts.items())
+            questions = [_judged(folder / source.qrels, bodies, *row) for row in judged]
         write_jsonl(paths.questions(f"lists/{name}"), (asdict(q) for q in questions))
-        found[name] = {
-            "source": source.source,
-            "rows": len(questions),
-            "sha256": {file: hash_file(folder / file) for file in source.files()},
-            "collection": collection,
-        }
+        hashes = {file: hash_file(folder / file) for file in source.files()}
+        found[name] = {"source": source.source, "rows": len(questions), "sha256": hashes}
+        found[name]["collection"] = collection
     return found
 
 
@@ -56,15 +62,11 @@ def read_qrels(path: Path) -> dict[str, list[str]]:
         rows = csv.DictReader(file, delimiter="\t", strict=True)
         try:
             for row in rows:
-                query, passage, score = (row[column] for column in _COLUMNS)
-                if not query or not passage:
-                    raise ValueError("a blank id")
-                if float(score) > 0:
-                    found.setdefault(query, []).append(passage)
+                if float(row["score"]) > 0:
+                    found.setdefault(row["query-id"], []).append(row["corpus-id"])
         except (KeyError, TypeError, ValueError, csv.Error) as error:
-            raise ValueError(
-                f"{path}: line {rows.line_num}: not a judgement ({error!r})"
-            ) from error
+            line = rows.line_num
+            raise ValueError(f"{path}: line {line}: not a judgement ({error!r})") from error
     if not found:
         raise ValueError(f"{path}: no passage is relevant to any query")
     return found
@@ -75,45 +77,7 @@ def _sampled(ids: Iterable[str], name: str, count: int, seed: int) -> set[str]:
     return set(sorted(ids, key=lambda id_: derive(seed, "lists", name, id_))[:count])
 
 
-def _answered(
-    name: str, source: ListSource, seed: int, folder: Path, paths: Paths
-) -> tuple[list[Question], None]:
-    file = QuestionFile(name, folder / source.path, None, source.source, source.format)
-    questions = load_questions(file).questions
-    chosen = _sampled((q.id for q in questions), name, source.queries, seed)
-    return [question for question in questions if question.id in chosen], None
-
-
-def _judged(
-    name: str, source: ListSource, seed: int, folder: Path, paths: Paths
-) -> tuple[list[Question], dict[str, Any]]:
-    judged = folder / str(source.qrels)
-    qrels = read_qrels(judged)
-    chosen = _sampled(qrels, name, source.queries, seed)
-    queries = _queries(folder / source.path, chosen)
-    bodies: dict[str, str] = dict.fromkeys((p for query in queries for p in qrels[query]), "")
-    passages = _noted(read_passages(folder / str(source.collection)), bodies)
-    record = write_corpus(passages, paths.collection(name), source=str(source.collection))
-    for query in queries:
-        if lost := [passage for passage in qrels[query] if not bodies[passage]]:
-            raise ValueError(
-                f"{judged}: query {query} names passage {lost[0]}, which is not in"
-                f" {source.collection}"
-            )
-    questions = [
-        Question(
-            query,
-            name,
-            text,
-            tuple(dict.fromkeys(bodies[passage] for passage in qrels[query])),
-            tuple(dict.fromkeys(qrels[query])),
-        )
-        for query, text in queries.items()
-    ]
-    return questions, record
-
-
-def _queries(path: Path, wanted: Collection[str]) -> Mapping[str, str]:
+def _texts(path: Path, wanted: set[str]) -> dict[str, str]:
     """Texts of the wanted queries by id, in file order."""
     found: dict[str, str] = {}
     for number, record in read_records(path):
@@ -121,11 +85,11 @@ def _queries(path: Path, wanted: Collection[str]) -> Mapping[str, str]:
             id_, text = str(record["_id"]), record["text"].strip()
         except (KeyError, AttributeError) as error:
             raise ValueError(f"{path}: row {number}: not a query ({error!r})") from error
-        if id_ in found or (id_ in wanted and not text):
-            raise ValueError(f"{path}: row {number}: query {id_} is blank or there twice")
         if id_ in wanted:
+            if not text or id_ in found:
+                raise ValueError(f"{path}: row {number}: query {id_} is blank, or there twice")
             found[id_] = text
-    if lost := sorted(set(wanted) - found.keys()):
+    if lost := sorted(wanted - found.keys()):
         raise ValueError(f"{path}: no query {lost[0]}, which the qrels name")
     return found
 
@@ -137,3 +101,12 @@ def _noted(passages: Iterable[Passage], bodies: dict[str, str]) -> Iterator[Pass
         if passage.id in bodies:
             bodies[passage.id] = passage.text
         yield passage
+
+
+def _judged(
+    path: Path, bodies: dict[str, str], query: str, name: str, text: str, relevant: list[str]
+) -> Question:
+    if lost := [passage for passage in relevant if not bodies[passage]]:
+        raise ValueError(f"{path}: query {query} names passage {lost[0]}: no such passage")
+    golds = tuple(dict.fromkeys(bodies[passage] for passage in relevant))
+    return Question(query, name, text, golds, tuple(dict.fromkeys(relevant)))
