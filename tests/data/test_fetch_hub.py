@@ -159,7 +159,7 @@ def test_without_a_hub_everything_lacking_is_named_with_its_place(
         fetch(settings.file.hub["paper"], tmp_path, tmp_path / "data", hub, lambda _: None)
     message = str(caught.value)
     assert "\n" not in message
-    assert message.count(" at ") == (9 + 7 + 4 + 4) + (4 + 4 + 7 + 1)
+    assert message.count(" at ") == (9 + 7 + 4 + 4) + (4 + 4 + 7 + 1) + (1 + 3)
     assert "nq/train.jsonl (lines 20481 to 20608) at " in message
     assert f"{tmp_path / 'models/paper/large/config.json'}" in message
 
@@ -169,10 +169,21 @@ def test_what_is_fetched_is_what_the_profile_reads() -> None:
     profile, hub = file_.profiles["paper"], file_.hub["paper"]
     assert set(hub.models) == set(filter(None, profile.models.model_dump().values()))
     read = {source.path for row in profile.data.sets.values() for source in row.files.values()}
-    assert set(hub.files) == read | {profile.data.corpus}
+    listed = {name for source in profile.data.lists.values() for name in source.files()}
+    assert set(hub.files) == read | listed | {profile.data.corpus}
     for row in profile.data.sets.values():
         for split, source in row.files.items():
             assert hub.files[source.path].rows == getattr(row, split)
+
+
+def test_queries_of_lists_follow_the_training_questions_of_their_file() -> None:
+    file_ = config.load("paper", ROOT / "params.yaml").file
+    files, lists = file_.hub["paper"].files, file_.profiles["paper"].data.lists
+    before = [files[f"questions/nq/{name}.jsonl"] for name in ("train", "held_out")]
+    listed = files[lists["nq"].path]
+    assert {row.path for row in before} == {listed.path}
+    assert listed.skip == sum(row.rows or 0 for row in before)
+    assert listed.rows == lists["nq"].queries == lists["msmarco"].queries == 50000
 
 
 def test_a_broken_copy_leaves_nothing_behind(tmp_path: Path, hub: FolderHub) -> None:

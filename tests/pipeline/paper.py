@@ -15,12 +15,14 @@ from typing import Any
 
 import yaml
 
-from cosearch.data.world import build_world
+from cosearch.data.world import World, build_world
 from tests.pipeline.project import Project
 
 FOLDERS = {"large": "shared", "encoder": "encoder"}
 """Models of profile paper that variant ``cosearch`` uses, and what stands in for them."""
 ROWS = {"train": 6, "dev": 2, "test": 2}
+LISTED, LISTS = "popqa", 12
+"""Whose questions the Fixed Ranker's lists are over, and how many of each source."""
 IN_TURN = """
 import runpy, sys
 names = sys.argv[1:]
@@ -49,6 +51,8 @@ def substitute(params: dict[str, Any]) -> None:
     tiny, paper = params["profiles"]["tiny"], params["profiles"]["paper"]
     for row in paper["data"]["sets"].values():
         row |= {split: count for split, count in ROWS.items() if row[split]}
+    for source in paper["data"]["lists"].values():
+        source["queries"] = LISTS
     paper["method"] = tiny["method"]
     sizes = ("max_length", "batch_size", "device", "processes")
     paper["encoder"] |= {name: tiny["encoder"][name] for name in sizes}
@@ -62,8 +66,10 @@ def substitute(params: dict[str, Any]) -> None:
 
 
 def write_files(data: Mapping[str, Any], root: Path) -> None:
-    """Questions and passages of a generated world, as they are published for profile paper."""
+    """Questions and passages of a generated world, as they are published for profile paper; the
+    Fixed Ranker's queries are of a family that trains nothing here."""
     sets = {name: {split: row[split] or 0 for split in ROWS} for name, row in data["sets"].items()}
+    sets[LISTED] = sets[LISTED] | {"train": 2 * LISTS}
     world, folder = build_world(sets, data["seed"]), root / data["folder"]
     for name, row in data["sets"].items():
         for split, file in row["files"].items():
@@ -77,6 +83,25 @@ def write_files(data: Mapping[str, Any], root: Path) -> None:
         for number, passage in enumerate(world.passages)
     )
     _write(folder / data["corpus"], passages)
+    write_list_files(data["lists"], world, folder)
+
+
+def write_list_files(sources: Mapping[str, Any], world: World, folder: Path) -> None:
+    """Queries with answers, and queries with judged passages of a collection of their own."""
+    asked, (nq, msmarco) = world.questions(LISTED, "train"), (sources["nq"], sources["msmarco"])
+    answered = (
+        {"id": q.id, "question": q.text, "golden_answers": list(q.golds), "metadata": {}}
+        for q in asked
+    )
+    _write(folder / nq["path"], answered)
+    _write(folder / msmarco["path"], ({"_id": q.id, "text": q.text} for q in asked))
+    passages = (
+        {"_id": passage.id, "title": "", "text": f"{passage.title} : {passage.text}"}
+        for passage in world.passages
+    )
+    _write(folder / msmarco["collection"], passages)
+    lines = "".join(f"{q.id}\t{id_}\t1\n" for q in asked for id_ in q.supporting)
+    (folder / msmarco["qrels"]).write_text(f"query-id\tcorpus-id\tscore\n{lines}", "utf-8")
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

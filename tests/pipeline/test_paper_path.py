@@ -1,5 +1,6 @@
 """The code path of profile paper on a CPU, in one process and as two hosts would run it."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cosearch.artifacts import ROLLOUT_SCHEMA
+from cosearch.artifacts import LISTS_SCHEMA, ROLLOUT_SCHEMA
 from cosearch.stage import _serves
-from tests.pipeline.paper import make_paper_project, run_ranks, run_row, run_stages
+from tests.pipeline.paper import LISTS, make_paper_project, run_ranks, run_row, run_stages
 from tests.pipeline.project import ROOT, Project
 
 TRAINED = Path("artifacts/paper/train/core/seed_0/cosearch")
@@ -45,6 +46,16 @@ def test_what_was_trained_is_evaluated(trained: Project) -> None:
     assert set(rows["dataset"]) == {
         "nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle",
     }  # fmt: skip
+
+
+def test_lists_of_the_fixed_ranker_come_from_both_sources(trained: Project) -> None:
+    run_stages(trained, "fixed_ranker_data")
+    folder = trained.folder / "artifacts/paper/fixed_ranker_data"
+    lists = pl.read_parquet(folder / "lists.parquet")
+    assert lists.schema == LISTS_SCHEMA
+    assert set(lists["dataset"]) == {"nq", "msmarco"}
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    assert metrics["queries"] == 2 * LISTS >= metrics["answerable"] == len(lists)
 
 
 @pytest.mark.extended
