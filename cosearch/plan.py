@@ -197,11 +197,15 @@ class Outlook:
         learnt = [(rows, load) for rows, load in trained if load.trained]
         state = sum(role.shape.parameters for role in self.roles())
         state *= width + plan.memory.optimizer_bytes
-        sizes = {
-            "models as fetched": sum(shape.parameters for shape in shapes.values()) * width,
+        searched = {
             "corpus": known.passages * known.passage_bytes,
             "passage vectors": indexes["fp16" if half else "flat"] * GIGABYTE,
             "index": self.index_gib * GIB,
+        }
+        sizes = {
+            "models as fetched": sum(shape.parameters for shape in shapes.values()) * width,
+            **searched,
+            "collections of lists": sum(searched.values()) * (self.work.collected / known.passages),
             "state of a running training": 2 * state if learnt else 0.0,
             "trained models": sum(rows * self._parameters(load) for rows, load in learnt) * width,
             "rollouts": sum(rows * _sequence_tokens(load) for rows, load in trained)

@@ -69,19 +69,29 @@ class Workload:
     def stages(self) -> list[StageLoad]:
         """Every stage that runs a model, in the graph's order; of trainings those with rounds."""
         ranked = self.settings.section(schema.FixedRanker).rounds
-        trained = self.settings.section(schema.Train).rounds
+        trained, own = self.settings.section(schema.Train).rounds, self.collected
         return [
-            self.encoding(),
+            self.encoding("encode", "corpus", self.calibration.passages),
+            *([self.encoding("fixed_ranker_data", "collection", own)] if own else ()),
             *([self.fixed_ranker()] if ranked else ()),
             *(self.trainings() if trained else ()),
             *self.evaluations(),
         ]
 
-    def encoding(self) -> StageLoad:
-        """Encoding the corpus; one pass over every passage."""
-        passages, tokens = self.calibration.passages, self.calibration.passage_tokens
+    @property
+    def collected(self) -> int:
+        """Passages of the collections that the Fixed Ranker's queries have of their own, where the
+        hub counts them. They are reckoned to be like the corpus's, which is too many tokens."""
+        hub = self.settings.file.hub.get(self.settings.profile)
+        sources = self.settings.section(schema.Data).lists.values()
+        names = {source.collection for source in sources}
+        return sum(row.rows or 0 for name, row in hub.files.items() if name in names) if hub else 0
+
+    def encoding(self, stage: str, name: str, passages: int) -> StageLoad:
+        """Encoding a corpus; one pass over every passage."""
+        tokens = self.calibration.passage_tokens
         load = Load("encoder", self.shape("encoder"), tokens, passages * tokens, causal=False)
-        return StageLoad("encode", "corpus", "core", 1, (load,))
+        return StageLoad(stage, name, "core", 1, (load,))
 
     def fixed_ranker(self) -> StageLoad:
         """Single-turn training of the Fixed Ranker, once per seed. The samples of a list share

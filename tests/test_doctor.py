@@ -73,6 +73,7 @@ def filled(root: Path) -> None:
         (root / folder / "config.json").write_text("{}")
         (root / folder / "model.safetensors").write_text("")
     names = [f.path for row in settings.data.sets.values() for f in row.files.values()]
+    names += [name for source in settings.data.lists.values() for name in source.files()]
     for name in [*names, settings.data.corpus]:
         path = root / "data/paper" / str(name)
         path.parent.mkdir(parents=True, exist_ok=True)

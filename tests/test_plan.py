@@ -246,11 +246,22 @@ def test_every_row_is_priced_once() -> None:
         rows[one.stage.stage] = rows.get(one.stage.stage, 0) + one.stage.rows
     assert rows == {
         "encode": 1,
+        "fixed_ranker_data": 1,
         "fixed_ranker": len(file.seeds),
         "train": len(file.trainings),
         "evaluate": len(file.evaluations),
     }
     assert all(one.cost.flops > 0 and one.cost.hours > 0 for one in found)
+
+
+def test_a_collection_of_lists_is_encoded_and_kept_like_the_corpus() -> None:
+    work, disk = outlook().work, outlook().disk()
+    corpus, collection = work.stages()[:2]
+    assert collection.stage == "fixed_ranker_data"
+    share = 8841823 / 21015324
+    assert collection.loads[0].read == pytest.approx(corpus.loads[0].read * share)
+    whole = disk["corpus"] + disk["passage vectors"] + disk["index"]
+    assert disk["collections of lists"] == pytest.approx(whole * share)
 
 
 def test_joint_training_by_hand() -> None:
