@@ -76,7 +76,9 @@ class Lists(Sequence[RankingList]):
 
     def __init__(self, path: Path, corpus: Corpus, collections: Mapping[str, Corpus]) -> None:
         self._frame = frame = read_frame(path, LISTS_SCHEMA)
-        self._corpora = corpora = {None: corpus, **dict[str | None, Corpus](collections)}
+        corpora: dict[str | None, Corpus] = {None: corpus}
+        corpora |= {name: own for name, own in collections.items()}
+        self._corpora = corpora
         ids, lengths = frame["candidate_ids"].explode(), frame["candidate_ids"].list.len()
         own = np.array([name if name in corpora else None for name in frame["dataset"]], object)
         owners = np.repeat(own, lengths.to_numpy())

@@ -63,6 +63,7 @@ def substitute(params: dict[str, Any]) -> None:
         "batch_tokens": 4096,
     }  # fmt: skip
     paper["train"]["deepspeed"]["dtype"] = "float32"
+    paper["fixed_ranker"] |= {"rounds": 1, "questions": 8}
 
 
 def write_files(data: Mapping[str, Any], root: Path) -> None:

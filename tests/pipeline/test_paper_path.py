@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -56,6 +57,16 @@ def test_lists_of_the_fixed_ranker_come_from_both_sources(trained: Project) -> N
     assert set(lists["dataset"]) == {"nq", "msmarco"}
     metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
     assert metrics["queries"] == 2 * LISTS >= metrics["answerable"] == len(lists)
+
+
+def test_the_fixed_ranker_learns_from_both_sources(trained: Project) -> None:
+    trained.command(
+        sys.executable, "-m", "stages.fixed_ranker", "--profile", "paper", "--seed", "0"
+    )
+    folder = trained.folder / "artifacts/paper/fixed_ranker/seed_0"
+    rollouts = pl.read_parquet(folder / "rollouts/round_001.parquet")
+    assert set(rollouts["dataset"]) == {"nq", "msmarco"}
+    assert rollouts.filter(pl.col("kind") == "call")["has_answer"].all()
 
 
 @pytest.mark.extended
