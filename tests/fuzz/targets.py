@@ -18,6 +18,7 @@ from cosearch.core.formats import parse_turn as read_turn
 from cosearch.core.prompts import fill_template
 from cosearch.core.protocols import Segment
 from cosearch.data.corpus import read_passages
+from cosearch.data.lists import read_qrels
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.engines.codec_hf import HfCodec
 from cosearch.methods.zerosearch import read_documents
@@ -79,12 +80,12 @@ def _controls(ids: list[int]) -> list[int]:
 
 
 def check_loaders(text: str) -> None:
-    """A file of questions or passages is read, or refused in a ValueError that names it."""
+    """A file of questions, passages or judgements is read, or refused in a ValueError."""
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("jsonl", "json", "tsv", "csv"):
             path = Path(folder) / f"rows.{suffix}"
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
-            for read in (_questions, _passages):
+            for read in (_questions, _passages, _judgements):
                 try:
                     read(path)
                 except ValueError:
@@ -98,6 +99,10 @@ def _questions(path: Path) -> None:
 
 def _passages(path: Path) -> None:
     assert all(passage.text for passage in read_passages(path))
+
+
+def _judgements(path: Path) -> None:
+    assert all(passages for passages in read_qrels(path).values())
 
 
 TARGETS: Mapping[str, Callable[[str], None]] = {
