@@ -108,7 +108,7 @@ def cost_table(
         f"Cost of a question, {block.name} agent",
         scope.note("Means over questions and seeds; tokens sampled and tokens read"),
         scope.profile,
-        (*columns, *([] if seconds is None else [Column("seconds", 2)])),
+        (*columns, *([] if seconds is None else [Column("seconds", 2, clock=True)])),
         _rows(results, read, scope, status, block),
     )
 

@@ -9,7 +9,7 @@ import html
 import io
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import rich.table
 from rich.text import Text
@@ -33,12 +33,13 @@ _MARKDOWN = {sign: "\\" + sign for sign in "\\|`*_[]"} | {"<": "&lt;", ">": "&gt
 @dataclass(frozen=True, slots=True)
 class Column:
     """``digits``: decimals of printed floats. ``signed``: differences carry their plus.
-    ``text``: words, set flush left."""
+    ``text``: words, set flush left. ``clock``: seconds, which no second run repeats."""
 
     name: str
     digits: int = 3
     signed: bool = False
     text: bool = False
+    clock: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,16 @@ class Table:
                 raise ValueError(f"{self.name}: {row.label} holds a float that is no number")
             if row.status is None:
                 self._check_averages(row)
+
+    def timeless(self) -> "Table":
+        """The table without its clocks."""
+        kept = [place for place, column in enumerate(self.columns) if not column.clock]
+        rows = [
+            replace(row, cells=tuple(row.cells[place] for place in kept) if row.cells else ())
+            for row in self.rows
+        ]
+        columns = tuple(self.columns[place] for place in kept)
+        return replace(self, columns=columns, rows=tuple(rows))
 
     def _check_averages(self, row: Row) -> None:
         cells = self.numbers(row)

@@ -98,11 +98,13 @@ def render(
     """The report of one profile; sections without tables, pictures and words are left out.
 
     ``summary``: what was run. ``note``: what kind of numbers these are (the profile); it stands on
-    top. ``episodes``: trajectories to browse, on the HTML page only.
+    top. ``episodes``: trajectories to browse. They and the clocks stand on the HTML page only, so
+    that equal runs write equal Markdown.
     """
     filled = [one for one in sections if one.tables or one.pictures or one.note]
     top = _Top(title, summary, note, highlights)
-    return Pages(_html(top, filled, episodes), _markdown(top, filled))
+    timeless = [replace(one, tables=tuple(t.timeless() for t in one.tables)) for one in filled]
+    return Pages(_html(top, filled, episodes), _markdown(top, timeless))
 
 
 @dataclass(frozen=True, slots=True)

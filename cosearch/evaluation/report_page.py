@@ -42,7 +42,8 @@ EPISODES = 24
 
 
 def write_report(paths: Paths, found: Evidence, target: Path) -> None:
-    """report.html (self-contained), report.md and the figures as pictures."""
+    """report.html (self-contained), report.md and the figures as pictures. The page shows clocks,
+    so it is no output that dvc.lock could name; report.md is."""
     pictures = []
     for name, title, figure in figures(found):
         pictures.append(Picture(name, title, svg(figure)))
@@ -165,13 +166,12 @@ def training_cost(paths: Paths, found: Evidence) -> Iterator[Table]:
             label = found.scope.labels.get(variant, variant)
             rows.append(Row(f"{label}, seed {seed}", (*cells, sampled_tokens(folder))))
     if rows:
-        columns = (*(Column(phase.replace("_", " "), 1) for phase in phases), Column("total", 1))
+        names = (*(phase.replace("_", " ") for phase in phases), "total")
+        columns = [Column(name, 1, clock=True) for name in names]
         yield Table(
             "training_cost",
             "Cost of a training run",
-            found.scope.note(
-                "Seconds by phase on the machine that ran it; total includes the start"
-            ),
+            found.scope.note("Tokens; on the page seconds by phase as well, total with the start"),
             found.scope.profile,
             (*columns, Column("tokens sampled")),
             tuple(rows),

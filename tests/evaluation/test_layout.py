@@ -131,3 +131,11 @@ def test_words_are_set_flush_left():
     assert "| --- | --- | ---: | ---: |" in table.markdown()
     assert '<td class="text">w</td><td>0.100</td>' in table.html()
     assert r"\begin{tabular}{llrr}" in table.latex()
+
+
+def test_a_table_without_its_clocks_keeps_the_rest():
+    columns = (Column("tokens"), Column("seconds", clock=True), Column("searches"))
+    rows = [Row("one", (1, 2.5, 3)), Row("none", (), status="not run")]
+    table = make_table(rows, columns=columns, averages=()).timeless()
+    assert [column.name for column in table.columns] == ["tokens", "searches"]
+    assert [row.cells for row in table.rows] == [(1, 3), ()]

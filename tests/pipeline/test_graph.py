@@ -86,6 +86,8 @@ def test_every_table_is_written_in_three_formats(reproduced: Project) -> None:
     assert reproduced.bytes_of("oracle_gap/core_seed_0/*")
     page = (folder / "report/core_seed_0/report.html").read_text("utf-8")
     assert "not comparable with the paper" in page
+    assert "seconds" in page
+    assert "seconds |" not in (folder / "report/core_seed_0/report.md").read_text("utf-8")
 
 
 def test_no_artifact_holds_a_path_of_the_machine(reproduced: Project) -> None:
