@@ -39,6 +39,9 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         return
     overrides = trained.overrides | system.set | grid_overrides(base, system, block)
     parts = Parts.of(stage.settings, overrides)
+    corpus, retriever = open_corpus(stage.settings, stage.paths)
+    memory = Remembering(retriever, corpus)
+    policies = open_policies(parts, system, trained.models)
     who = identity(
         parts,
         stage.paths,
@@ -47,9 +50,6 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         evaluate=block.model_dump(mode="json"),
         seed=row.seed,
     )
-    corpus, retriever = open_corpus(stage.settings, stage.paths)
-    memory = Remembering(retriever, corpus)
-    policies = open_policies(parts, system, trained.models)
     key: dict[str, str | int] = {
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),
