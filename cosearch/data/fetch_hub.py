@@ -11,9 +11,11 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from cosearch.artifacts import read_json, write_aside, write_json, write_text
 from cosearch.core.hashes import hash_file
@@ -69,7 +71,7 @@ def _fetch_model(model: HubModel, folder: Path, get: Download) -> list[str]:
                 lacking.append(f"{source} at {target}")
                 continue
         else:
-            write_aside(target, lambda aside, found=found: shutil.copyfile(found, aside))  # type: ignore[misc]
+            write_aside(target, partial(shutil.copyfile, found))
         record[name] = {"source": source, "sha256": hash_file(target)}
         write_json(folder / RECORD, record)
     if model.chat_template is not None:
@@ -143,8 +145,7 @@ def _count(placed: Path, file: HubFile) -> int:
 def _lines(path: Path, member: str | None) -> Iterator[Iterator[bytes]]:
     """Lines of a file, compressed or not, or of a member of an archive, read as a stream."""
     if member is None:
-        reader: Callable[[Path], IO[bytes]] = gzip.open if path.suffix == ".gz" else _open_plain  # type: ignore[assignment]
-        with reader(path) as opened:
+        with _open(path) as opened:
             yield iter(opened)
         return
     with tarfile.open(path, "r|*") as archive:
@@ -164,8 +165,8 @@ def _wanted(file: HubFile) -> str:
     return f"{member} (lines {file.skip + 1} to {file.skip + file.rows})"
 
 
-def _open_plain(path: Path) -> IO[bytes]:
-    return path.open("rb")
+def _open(path: Path) -> BufferedIOBase:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _records(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def sample_questions(
     for dataset, size in sizes.items():
         ids = (question.id for question in questions if question.dataset == dataset)
         limit = size if dataset in whole else max(1, round(size * fraction))
-        ordered = sorted(ids, key=lambda id_, name=dataset: order_key(name, id_))  # type: ignore[misc]
+        ordered = sorted(ids, key=partial(order_key, dataset))
         kept.update((dataset, id_) for id_ in ordered[:limit])
     return [question for question in questions if (question.dataset, question.id) in kept]
 

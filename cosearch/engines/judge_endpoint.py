@@ -113,7 +113,7 @@ class EndpointJudge:
                 raise CancelledError
             try:
                 return self._ask(messages)
-            except Exception:
+            except Exception:  # of any kind: the rest is not asked, and it goes on up
                 fault.set()
                 raise
 

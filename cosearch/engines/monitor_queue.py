@@ -89,7 +89,7 @@ class Courier(Generic[Item]):
         for seconds in self._retries:
             try:
                 return self._deliver(item)
-            except Exception:
+            except Exception:  # of any kind: the last try below does not hide it
                 time.sleep(seconds)
         return self._deliver(item)
 

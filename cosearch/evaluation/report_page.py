@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -207,20 +208,26 @@ def gate_verdicts(gates: Gates) -> Iterator[Verdict]:
 
 
 def manifest_rows(paths: Paths) -> Iterator[dict[str, str | int]]:
-    """One record per data set and the corpus."""
+    """One record for the corpus, each split of a data set, and each file of the Fixed Ranker's
+    lists; a file of queries or judgements counts the queries that were sampled."""
     manifest = read_json(paths.data / "manifest.json")
-    corpus = manifest["corpus"]
-    yield {
-        "name": "corpus",
-        "source": str(corpus["source"]),
-        "rows": int(corpus["rows"]),
-        "sha256": str(corpus["sha256"]),
-    }
+    yield _manifest_row("corpus", manifest["corpus"])
     for name, splits in manifest["sets"].items():
         for split, record in splits.items():
-            yield {
-                "name": f"{name}, {split}",
-                "source": str(record["source"]),
-                "rows": int(record["rows"]),
-                "sha256": str(record["sha256"]),
-            }
+            yield _manifest_row(f"{name}, {split}", record)
+    for name, record in manifest["lists"].items():
+        collection = record["collection"]
+        counted = {collection["source"]: collection} if collection else {}
+        for file, sha256 in record["sha256"].items():
+            yield _manifest_row(
+                f"lists {name}, {file}", {**counted.get(file, record), "sha256": sha256}
+            )
+
+
+def _manifest_row(name: str, record: Mapping[str, Any]) -> dict[str, str | int]:
+    return {
+        "name": name,
+        "source": str(record["source"]),
+        "rows": int(record["rows"]),
+        "sha256": str(record["sha256"]),
+    }

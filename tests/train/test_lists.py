@@ -12,11 +12,13 @@ import yaml
 
 from cosearch import config, schema
 from cosearch.artifacts import LISTS_SCHEMA, Paths, move_folder, read_frame, read_json, write_frame
+from cosearch.core.hashes import hash_file
 from cosearch.core.seeds import derive
 from cosearch.data.assemble import assemble, read_questions
 from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_collection
 from cosearch.data.world import build_world
+from cosearch.evaluation.report_page import manifest_rows
 from cosearch.progress import Progress
 from cosearch.stage import Stage
 from cosearch.train import lists as made
@@ -210,3 +212,17 @@ def test_without_sources_the_training_questions_are_asked(
     assert read_json(Path("lists/metrics.json"))["queries"] == len(asked) == 7
     assert set(lists_of("lists")["question_id"]) <= asked
     assert "profiles.tiny.data" not in plain.settings.asked
+
+
+def test_the_report_names_every_file_of_the_lists(stage: Stage) -> None:
+    found = {row["name"]: row for row in manifest_rows(stage.paths)}
+    counts = {
+        "lists nq, nq.jsonl": 12,
+        "lists msmarco, queries.jsonl": 10,
+        "lists msmarco, corpus.jsonl": PASSAGES,
+        "lists msmarco, qrels.tsv": 10,
+    }
+    for name, count in counts.items():
+        sha256 = hash_file(Path("files") / name.split(", ")[1])
+        assert (found[name]["rows"], found[name]["sha256"]) == (count, sha256), name
+    assert found.keys() - counts.keys() == {"corpus", "nq, train"}
