@@ -1,7 +1,7 @@
 """Names of contents: what data, models and indexes are recognised by."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -24,6 +24,11 @@ def hash_folder(folder: Path) -> str:
         if not any(part.startswith(".") for part in name.parts):
             digest.update(f"{name.as_posix()}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
+
+
+def hash_folders(folders: Iterable[str]) -> dict[str, str]:
+    """``hash_folder`` of each, by its path."""
+    return {folder: hash_folder(Path(folder)) for folder in sorted(set(folders))}
 
 
 def hash_files(folder: Path) -> dict[str, str]:

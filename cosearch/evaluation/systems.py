@@ -8,7 +8,7 @@ from typing import Any
 from cosearch import rows, schema
 from cosearch.artifacts import SKIPPED, write_frame, write_json
 from cosearch.config import BASE
-from cosearch.core.hashes import hash_file
+from cosearch.core.hashes import hash_file, hash_folders
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
@@ -32,7 +32,8 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         write_json(target / SKIPPED, {"status": "not run"})
         return
     base = Parts.of(stage.settings, {})
-    trained = start_of(base, system, stage.paths.needed(row.needs))
+    needed = stage.paths.needed(row.needs)
+    trained = start_of(base, system, needed)
     if trained.diverged:
         status = f"diverged in round {trained.diverged.round}: {trained.diverged.reason}"
         write_json(target / SKIPPED, {"status": status})
@@ -45,7 +46,7 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     who = identity(
         parts,
         stage.paths,
-        sorted(trained.models.values()),
+        model_hashes(system, trained, needed),
         system=system.model_dump(mode="json"),
         evaluate=block.model_dump(mode="json"),
         seed=row.seed,
@@ -94,6 +95,16 @@ def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
         return read_trained(needed)
     models: dict[str, str] = {role: base.model(name) for role, name in system.models.items()}
     return Trained(models, 0, {}, None)
+
+
+def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[str, str]:
+    """What tells a system's models from others. For models that a variant trained it is the record,
+    which holds their hashes and was checked against them: they are large."""
+    if system.variant == BASE:
+        return hash_folders(trained.models.values())
+    record, folders = needed / "trained.json", trained.models.values()
+    untrained = (folder for folder in folders if not Path(folder).is_relative_to(needed))
+    return {record.as_posix(): hash_file(record), **hash_folders(untrained)}
 
 
 def grid_overrides(

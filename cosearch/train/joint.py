@@ -9,7 +9,7 @@ from typing import Any, cast
 from cosearch import schema
 from cosearch.artifacts import move_folder, named, read_json, write_json
 from cosearch.config import FIXED_RANKER
-from cosearch.core.hashes import check_hashes, hash_files
+from cosearch.core.hashes import check_hashes, hash_files, hash_folders
 from cosearch.core.protocols import Judge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
@@ -103,7 +103,7 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
     who = identity(
         parts,
         stage.paths,
-        sorted(folders.values()),
+        hash_folders(folders.values()),
         variant=variant.model_dump(),
         seed=seed,
         simulator=simulator.model_dump(),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cosearch import schema
 from cosearch.artifacts import move_folder, named, read_json, write_json
+from cosearch.core.hashes import hash_folders
 from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.data.lists import read_list_sources
@@ -34,7 +35,8 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     if not block.rounds:
         write_json(target / RECORD, {"ranker": folder})
         return
-    who = identity(parts, stage.paths, [folder], fixed_ranker=block.model_dump(), seed=seed)
+    models = hash_folders([folder])
+    who = identity(parts, stage.paths, models, fixed_ranker=block.model_dump(), seed=seed)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     sources = read_list_sources(stage.paths)
     collections = {name: Corpus(stage.paths.collection(name)) for name in sources if sources[name]}

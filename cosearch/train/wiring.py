@@ -208,8 +208,9 @@ def player(method: str, rules: AgentRules, stages: Sequence[Stage], seed: int) -
     return start
 
 
-def identity(parts: Parts, paths: Paths, folders: Sequence[str], **more: Any) -> dict[str, Any]:
-    """What a run's state depends on: resolved parameters and the hashes of its inputs."""
+def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any) -> dict[str, Any]:
+    """What a run's state depends on: resolved parameters and the hashes of its inputs, those of
+    ``models`` by path."""
     return {
         "parameters": {
             name: getattr(parts, name).model_dump(mode="json")
@@ -217,7 +218,7 @@ def identity(parts: Parts, paths: Paths, folders: Sequence[str], **more: Any) ->
         },
         "data": hash_folder(paths.data),
         "index": hash_folder(paths.index),
-        "models": {folder: hash_folder(Path(folder)) for folder in folders},
+        "models": dict(models),
         **more,
     }
 

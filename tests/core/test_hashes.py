@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.core.hashes import check_hashes, hash_file, hash_files, hash_folder
+from cosearch.core.hashes import check_hashes, hash_file, hash_files, hash_folder, hash_folders
 
 
 def test_a_file_has_the_hash_that_sha256sum_gives_it(tmp_path: Path) -> None:
@@ -23,6 +23,16 @@ def test_a_folder_is_its_visible_names_and_contents(tmp_path: Path) -> None:
     second = hash_folder(tmp_path)
     (tmp_path / "in" / "a").rename(tmp_path / "in" / "b")
     assert len({first, second, hash_folder(tmp_path)}) == 3
+
+
+def test_folders_are_told_by_path_and_content(tmp_path: Path) -> None:
+    for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(text)
+    found = hash_folders(str(tmp_path / name) for name in "cabc")
+    assert list(found) == [str(tmp_path / name) for name in "abc"]
+    one, same, other = found.values()
+    assert one == same == hash_folder(tmp_path / "a") != other
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
