@@ -19,10 +19,10 @@ from typing import Any
 import faiss
 import numpy as np
 
-from cosearch.core.hashes import hash_file
-from cosearch.engines.index_faiss import build_index, open_index, read_manifest
-from cosearch.engines.index_kinds import KINDS, Recipe
-from cosearch.engines.index_need import Room, index_need
+from cosearch.engines.retrieval.index_faiss import build_index, open_index, read_manifest
+from cosearch.engines.retrieval.index_kinds import KINDS, Recipe
+from cosearch.engines.retrieval.index_need import Room, index_need
+from cosearch.files.hashes import hash_file
 
 WIKIPEDIA = 21_015_324
 """Passages of the paper's corpus."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import Console
 
-from cosearch import config
-from cosearch.artifacts import SCOPES, Paths
-from cosearch.status import show_status
+from cosearch.commands.status import show_status
+from cosearch.files.artifacts import SCOPES, Paths
+from cosearch.params.settings import load_settings
 
 SHOWN = ("main_large", "main_small", "ablations_large", "grid", "comparisons")
 """Tables that the README shows, beside Table 1."""
@@ -88,7 +88,7 @@ def _readme(chosen: argparse.Namespace) -> None:
 
 
 def _check(chosen: argparse.Namespace) -> None:
-    config.load(chosen.profile)
+    load_settings(chosen.profile)
     print("params.yaml: every key, value and reference is good")
 
 
@@ -97,29 +97,29 @@ def _status(chosen: argparse.Namespace) -> None:
 
 
 def _fetch(chosen: argparse.Namespace) -> None:
-    from cosearch import schema
     from cosearch.data.fetch_hub import download, fetch
+    from cosearch.params import blocks
 
-    profile, settings = chosen.profile, config.load(chosen.profile)
+    profile, settings = chosen.profile, load_settings(chosen.profile)
     if profile not in settings.file.hub:
         raise ValueError(f"hub: no {profile!r}; there is nothing to fetch for this profile")
-    folder = Path(settings.section(schema.Data).folder or ".")
+    folder = Path(settings.section(blocks.Data).folder or ".")
     fetch(settings.file.hub[profile], Path(), folder, download, print)
 
 
 def _doctor(chosen: argparse.Namespace) -> None:
-    from cosearch.doctor import examine, real_probes, show_findings
+    from cosearch.commands.doctor import examine, real_probes, show_findings
 
-    findings = examine(config.load(chosen.profile), Paths(chosen.profile), real_probes())
+    findings = examine(load_settings(chosen.profile), Paths(chosen.profile), real_probes())
     if not show_findings(findings, chosen.profile, _console()):
         sys.exit(1)
 
 
 def _plan(chosen: argparse.Namespace) -> None:
-    from cosearch.plan import Outlook, calibrate, check
-    from cosearch.plan_tables import check_table, habits_lines, show_plan
+    from cosearch.plan.outlook import Outlook, calibrate, check
+    from cosearch.plan.tables import check_table, habits_lines, show_plan
 
-    settings, paths = config.load(chosen.profile), Paths(chosen.profile)
+    settings, paths = load_settings(chosen.profile), Paths(chosen.profile)
     if chosen.calibrate:
         print("\n".join(habits_lines(calibrate(settings, paths, chosen.seed))))
     elif chosen.check is not None:
@@ -137,7 +137,7 @@ def _console() -> Console:
 
 
 def _init(chosen: argparse.Namespace) -> None:
-    from cosearch.init import make_profile
+    from cosearch.commands.init import make_profile
 
     found = make_profile(
         chosen.name, chosen.questions, chosen.corpus, like=chosen.like, kind=chosen.kind
@@ -146,8 +146,8 @@ def _init(chosen: argparse.Namespace) -> None:
 
 
 def _show(chosen: argparse.Namespace) -> None:
-    from cosearch.evaluation.evidence import gather
-    from cosearch.evaluation.publish import (
+    from cosearch.tables.evidence import gather
+    from cosearch.tables.publish import (
         ablation_tables,
         behaviour_tables,
         oracle_gap_tables,
@@ -156,7 +156,7 @@ def _show(chosen: argparse.Namespace) -> None:
     )
 
     profile, scope = chosen.profile, chosen.scope
-    settings, paths = config.load(profile), Paths(profile)
+    settings, paths = load_settings(profile), Paths(profile)
     found = gather(settings, paths, scope)
     console = _console()
     behaviour = [retriever_table(paths, found.scope), *behaviour_tables(found)]

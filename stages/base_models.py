@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from cosearch.config import Settings
 from cosearch.data.fetch_hub import Download, download, fetch
 from cosearch.data.fetch_models import fetch_mini_models
 from cosearch.engines.build import set_threads
+from cosearch.params.blocks import Agent, Data, Encoder, Ranker
+from cosearch.params.settings import Settings
 from cosearch.pretrain.base_models import LESSONS, build_base_models
 from cosearch.pretrain.recipe import Recipe, override, world_interface
-from cosearch.schema import Agent, Data, Encoder, Ranker
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
 
 PACKAGED = "mini"
 """The profile whose models come in packages, and not from the hub."""

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from cosearch.data.assemble import assemble
-from cosearch.schema import Data
-from cosearch.stage import Stage, run_stage
+from cosearch.params.blocks import Data
+from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:

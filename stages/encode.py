@@ -7,12 +7,12 @@ Several hosts on one file system share the work: each runs this page with COSEAR
 import os
 import time
 
-from cosearch.artifacts import move_folder
 from cosearch.data.encode import Part, encode_corpus
 from cosearch.data.pace import Pace
 from cosearch.engines import build
-from cosearch.schema import Encoder, Models
-from cosearch.stage import Stage, run_stage
+from cosearch.files.artifacts import move_folder
+from cosearch.params.blocks import Encoder, Models
+from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:

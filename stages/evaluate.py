@@ -1,7 +1,7 @@
 """Evaluate one system over the test questions."""
 
 from cosearch.evaluation.systems import evaluate_system
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:

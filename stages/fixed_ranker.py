@@ -1,6 +1,6 @@
 """Train the Fixed Ranker: single-turn GRPO on r_rel."""
 
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
 from cosearch.train.ranker import train_fixed_ranker
 
 

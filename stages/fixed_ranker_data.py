@@ -1,6 +1,6 @@
 """Ranking lists for the Fixed Ranker: retrieval queries with an answer among their candidates."""
 
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
 from cosearch.train.lists import make_lists
 
 

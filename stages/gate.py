@@ -1,7 +1,7 @@
 """Check that a row's trained ranker reads content; rows of one that does not are withheld."""
 
 from cosearch.evaluation.gate import write_gate
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:

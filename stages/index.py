@@ -2,8 +2,8 @@
 
 from cosearch.data.index import open_corpus
 from cosearch.engines import build
-from cosearch.schema import Index
-from cosearch.stage import Stage, run_stage
+from cosearch.params.blocks import Index
+from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:

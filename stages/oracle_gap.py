@@ -1,8 +1,8 @@
 """Oracle gap analysis (Table 1): what perfect ranking would add to the agent as it is."""
 
-from cosearch.evaluation.evidence import gather
-from cosearch.evaluation.publish import oracle_gap_tables, write_tables
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
+from cosearch.tables.evidence import gather
+from cosearch.tables.publish import oracle_gap_tables, write_tables
 
 
 def page(stage: Stage) -> None:

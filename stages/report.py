@@ -1,8 +1,8 @@
 """The report of a scope: one HTML page that opens offline, and the same as Markdown."""
 
-from cosearch.evaluation.evidence import gather
-from cosearch.evaluation.report_page import write_report
-from cosearch.stage import Stage, run_stage
+from cosearch.report.write import write_report
+from cosearch.run.stage import Stage, run_stage
+from cosearch.tables.evidence import gather
 
 
 def page(stage: Stage) -> None:

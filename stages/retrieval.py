@@ -1,7 +1,7 @@
 """Measure the fixed retriever per data set, beside BM25."""
 
 from cosearch.evaluation.retriever import measure_retriever
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:

@@ -1,14 +1,14 @@
 """Tables, summary metrics and learning curves of a scope."""
 
-from cosearch.evaluation.evidence import gather
-from cosearch.evaluation.publish import (
+from cosearch.run.stage import Stage, run_stage
+from cosearch.tables.evidence import gather
+from cosearch.tables.publish import (
     all_tables,
     read_curves,
     write_curves,
     write_summary,
     write_tables,
 )
-from cosearch.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:

@@ -1,6 +1,6 @@
 """Train one variant: joint GRPO rounds of agent and ranker."""
 
-from cosearch.stage import Stage, run_stage
+from cosearch.run.stage import Stage, run_stage
 from cosearch.train.joint import train_variant
 
 

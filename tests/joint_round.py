@@ -12,17 +12,18 @@ from typing import Any
 
 import polars as pl
 
-from cosearch import config, schema
-from cosearch.artifacts import ROLLOUT_SCHEMA, Paths
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.progress import Progress
-from cosearch.stage import Stage
+from cosearch.files.artifacts import ROLLOUT_SCHEMA, Paths
+from cosearch.params import blocks
+from cosearch.params.settings import load_settings
+from cosearch.rollouts.policy import Policy
+from cosearch.rollouts.resume import RunStore
+from cosearch.rollouts.wiring import Parts, engines_of, open_learner
+from cosearch.run.progress import Progress
+from cosearch.run.stage import Stage
 from cosearch.train.joint import Setup, role_folders
 from cosearch.train.loop import train
-from cosearch.train.policy import Policy
-from cosearch.train.resume import RunStore
-from cosearch.train.wiring import Parts, engines_of, open_learner
 from tests.pipeline.project import Project
 
 VLLM: dict[str, Any] = {
@@ -100,7 +101,7 @@ def _one_round(params: dict[str, Any]) -> None:
 
 def play_round() -> Outcome:
     """A round of variant ``cosearch`` in the current folder, a prepared project's."""
-    settings, paths = config.load("tiny"), Paths("tiny")
+    settings, paths = load_settings("tiny"), Paths("tiny")
     variant, row = settings.variant("cosearch"), settings.training("cosearch-0")
     parts = Parts.of(settings, variant.set)
     folders = role_folders(parts, variant, paths.needed(row.needs))
@@ -109,7 +110,7 @@ def play_round() -> Outcome:
     shutil.rmtree(folder, ignore_errors=True)
     opened = [_policy(role, folders[role], parts, folder) for role in ROLES]
     policies = dict(zip(ROLES, opened, strict=True))
-    simulator = settings.section(schema.Simulator)
+    simulator = settings.section(blocks.Simulator)
     setup = Setup(parts, simulator, variant, row.seed, folders, policies)
     stage = Stage("train", settings, paths, {"row": "cosearch-0"}, Progress())
     with RunStore(folder / "run", {}) as store:

@@ -20,7 +20,7 @@ LAYERS = (("flows",), ("stages",), ("cosearch",), ("cosearch", "engines"), ("cos
 """From the outside in; a module belongs to the last one that it matches."""
 NO_VARIANT = "base"
 """What a system's `variant` says when its models were never trained; it names no row."""
-SETTINGS = ("cosearch.schema", "cosearch.engine_schema", "cosearch.presets")
+SETTINGS = ("cosearch.params.blocks", "cosearch.params.engines", "cosearch.params.method")
 """What stands above the engines and their composition root may read: it maps settings."""
 
 
@@ -101,7 +101,7 @@ def flows_only_watch(module: Module) -> list[str]:
 
 def prefect_stays_outside(module: Module) -> list[str]:
     """Prefect is imported in flows and in its monitor only."""
-    if in_package(module.name, "flows") or module.name == "cosearch.engines.monitor_prefect":
+    if in_package(module.name, "flows") or module.name == "cosearch.run.monitors.prefect":
         return []
     return [name for name in module.imports() if top(name) == "prefect"]
 
@@ -215,7 +215,12 @@ def modules() -> list[Module]:
 
 def test_the_product_is_found() -> None:
     names = {module.name for module in modules()}
-    assert {"cosearch.core.rollout", "cosearch.engines.codec_hf", "stages", "flows"} <= names
+    assert {
+        "cosearch.core.rollout",
+        "cosearch.engines.policies.codec_hf",
+        "stages",
+        "flows",
+    } <= names
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -231,11 +236,23 @@ LONG_FUNCTION = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
     ("rule", "name", "source"),
     [
         (core_stands_alone, "cosearch.core.text", "import numpy"),
-        (core_stands_alone, "cosearch.core.text", "def f():\n    from cosearch.config import load"),
+        (
+            core_stands_alone,
+            "cosearch.core.text",
+            "def f():\n    from cosearch.params.settings import load_settings",
+        ),
         (core_stands_alone, "cosearch.core.text", "from ..engines import build"),
-        (only_build_knows_engines, "cosearch.train.loop", "import cosearch.engines.codec_hf"),
+        (
+            only_build_knows_engines,
+            "cosearch.train.loop",
+            "import cosearch.engines.policies.codec_hf",
+        ),
         (only_build_knows_engines, "stages.train", "from cosearch.engines import codec_hf"),
-        (only_build_knows_engines, "stages.train", "from cosearch.engines.codec_hf import HfCodec"),
+        (
+            only_build_knows_engines,
+            "stages.train",
+            "from cosearch.engines.policies.codec_hf import HfCodec",
+        ),
         (stages_stand_apart, "stages.train", "from stages import index"),
         (stages_stand_apart, "stages.train", "from . import index"),
         (flows_only_watch, "flows.serve", "from cosearch import artifacts"),
@@ -243,7 +260,11 @@ LONG_FUNCTION = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
         (prefect_stays_outside, "cosearch.train.loop", "def f():\n    from prefect import task"),
         (calls_go_inwards, "cosearch.core.text", "import stages.train"),
         (calls_go_inwards, "cosearch.core.text", "from cosearch.engines import build"),
-        (calls_go_inwards, "cosearch.engines.encoder", "from cosearch.data import corpus"),
+        (
+            calls_go_inwards,
+            "cosearch.engines.retrieval.encoder",
+            "from cosearch.data import corpus",
+        ),
         (calls_go_inwards, "cosearch.data.corpus", "from stages import data"),
         (calls_go_inwards, "stages.data", "from flows import graph"),
         (names_say_something, "cosearch.train.utils", ""),
@@ -280,10 +301,14 @@ def test_the_rule_can_be_broken(
             "stages.train",
             "from cosearch.engines.build import build_codec",
         ),
-        (only_build_knows_engines, "cosearch.engines.build", "import cosearch.engines.codec_hf"),
+        (
+            only_build_knows_engines,
+            "cosearch.engines.build",
+            "import cosearch.engines.policies.codec_hf",
+        ),
         (flows_only_watch, "flows.reproduce", "import subprocess\nfrom flows.graph import stages"),
-        (prefect_stays_outside, "cosearch.engines.monitor_prefect", "import prefect"),
-        (calls_go_inwards, "cosearch.engines.build", "from cosearch.schema import Train"),
+        (prefect_stays_outside, "cosearch.run.monitors.prefect", "import prefect"),
+        (calls_go_inwards, "cosearch.engines.build", "from cosearch.params.blocks import Train"),
         (calls_go_inwards, "cosearch.train.loop", "from cosearch.data import corpus"),
         (functions_are_short, "cosearch.x", LONG_FUNCTION.removesuffix("    x = 1\n")),
         (rows_are_data, "cosearch.x", "y = system is None or variant in variants"),

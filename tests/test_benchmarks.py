@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import faiss_size
 from benchmarks.faiss_size import Mixture, growth
-from cosearch.engines.index_kinds import KINDS
+from cosearch.engines.retrieval.index_kinds import KINDS
 
 SMALL = ["--dimension", "32", "--queries", "64", "--repeats", "1", "--k", "10"]
 

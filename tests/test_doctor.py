@@ -8,9 +8,10 @@ import pytest
 import yaml
 from rich.console import Console
 
-from cosearch import config, doctor
-from cosearch.artifacts import Paths
-from cosearch.doctor import Card, Finding
+from cosearch.commands import doctor
+from cosearch.commands.doctor import Card, Finding
+from cosearch.files.artifacts import Paths
+from cosearch.params.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
 CPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, "faiss-cpu")}
@@ -51,7 +52,7 @@ class Described:
 
 
 def examined(profile: str, probes: doctor.Probes, root: Path = ROOT) -> list[Finding]:
-    settings = config.load(profile, ROOT / "params.yaml")
+    settings = load_settings(profile, ROOT / "params.yaml")
     return doctor.examine(settings, Paths(profile), probes, root)
 
 
@@ -67,7 +68,7 @@ def shown(findings: list[Finding], *, terminal: bool) -> tuple[bool, str]:
 
 def filled(root: Path) -> None:
     """Models and data of profile paper, as far as the doctor looks."""
-    settings = config.load("paper", ROOT / "params.yaml").file.profiles["paper"]
+    settings = load_settings("paper", ROOT / "params.yaml").file.profiles["paper"]
     for folder in filter(None, settings.models.model_dump().values()):
         (root / folder).mkdir(parents=True, exist_ok=True)
         (root / folder / "config.json").write_text("{}")
@@ -162,13 +163,13 @@ def test_a_profile_without_needs_is_refused(tmp_path: Path) -> None:
     params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
     del params["plan"]["least"]["tiny"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    settings = config.load("tiny", tmp_path / "params.yaml")
+    settings = load_settings("tiny", tmp_path / "params.yaml")
     with pytest.raises(ValueError, match=r"plan\.least: no 'tiny'"):
         doctor.examine(settings, Paths("tiny"), Described())
 
 
 def test_every_profile_says_what_it_needs() -> None:
-    file = config.load("tiny", ROOT / "params.yaml").file
+    file = load_settings("tiny", ROOT / "params.yaml").file
     assert set(file.plan.least) == set(file.profiles)
 
 

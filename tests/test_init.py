@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from cosearch import config, schema
 from cosearch.__main__ import main
-from cosearch.artifacts import Paths
+from cosearch.commands.init import add_profile, make_profile
 from cosearch.data.assemble import assemble, read_questions
-from cosearch.init import add_profile, make_profile
+from cosearch.files.artifacts import Paths
+from cosearch.params import blocks
+from cosearch.params.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,10 +62,10 @@ def test_fifty_questions_become_a_profile_that_loads(
     assert capsys.readouterr().out.splitlines()[0] == (
         "questions: 50 (30 train, 10 dev, 10 test); passages: 500"
     )
-    settings = config.load("books")
-    assert settings.section(schema.Models).agent.startswith("models/books/")
-    assert settings.section(schema.Train) == config.load(like).section(schema.Train)
-    assemble(settings.section(schema.Data), Path("."), Paths("books"))
+    settings = load_settings("books")
+    assert settings.section(blocks.Models).agent.startswith("models/books/")
+    assert settings.section(blocks.Train) == load_settings(like).section(blocks.Train)
+    assemble(settings.section(blocks.Data), Path("."), Paths("books"))
     found = {split: read_questions(Paths("books"), split) for split in ("train", "dev", "test")}
     assert {split: len(rows) for split, rows in found.items()} == {
         "train": 30,

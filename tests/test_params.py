@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cosearch import config, schema
+from cosearch.params import blocks
+from cosearch.params.settings import FIXED_RANKER, ConfigError, load_settings
 
 ROOT = Path(__file__).parents[1]
 Change = Callable[[dict[str, Any]], Any]
@@ -29,39 +30,39 @@ def written(tmp_path: Path, change: Change) -> Path:
 
 @pytest.mark.parametrize("profile", ["tiny", "mini", "paper"])
 def test_the_shipped_parameters_are_good(profile: str) -> None:
-    settings = config.load(profile, ROOT / "params.yaml")
+    settings = load_settings(profile, ROOT / "params.yaml")
     assert settings.method().rollout.group_size == 8
-    assert settings.section(schema.Train).questions > 0
+    assert settings.section(blocks.Train).questions > 0
 
 
 def test_profile_paper_holds_the_published_numbers() -> None:
-    settings = config.load("paper", ROOT / "params.yaml")
-    sets = settings.section(schema.Data).sets
-    train, rollout = settings.section(schema.Train), settings.method().rollout
+    settings = load_settings("paper", ROOT / "params.yaml")
+    sets = settings.section(blocks.Data).sets
+    train, rollout = settings.section(blocks.Train), settings.method().rollout
     assert {name: row.test for name, row in sets.items()} == {
         "nq": 3610, "triviaqa": 11313, "popqa": 14267, "hotpotqa": 7405,
         "2wikimultihopqa": 12576, "musique": 2417, "bamboogle": 125,
     }  # fmt: skip
     assert sum(row.train or 0 for row in sets.values()) == 51200 == train.rounds * train.questions
-    assert settings.section(schema.FixedRanker).lists == 92160
+    assert settings.section(blocks.FixedRanker).lists == 92160
     assert (rollout.top_n, rollout.top_k, rollout.group_size, rollout.max_searches) == (50, 5, 8, 6)
-    assert settings.section(schema.Evaluate).k_grid == (1, 3, 5, 10)
+    assert settings.section(blocks.Evaluate).k_grid == (1, 3, 5, 10)
 
 
 def test_profile_paper_leaves_no_row_out() -> None:
     """Every system is evaluated, every variant trained, and each finds its models."""
-    settings = config.load("paper", ROOT / "params.yaml")
+    settings = load_settings("paper", ROOT / "params.yaml")
     file = settings.file
     assert {row.system for row in file.evaluations.values()} == set(file.systems)
     assert {row.variant for row in file.trainings.values()} == set(file.variants)
-    assert settings.section(schema.Evaluate).systems is None
-    models = settings.section(schema.Models).model_dump()
+    assert settings.section(blocks.Evaluate).systems is None
+    models = settings.section(blocks.Models).model_dump()
     asked = {
         name
         for row in [*file.variants.values(), *file.systems.values()]
         for name in row.models.values()
     }
-    assert not [name for name in asked - {config.FIXED_RANKER} if not models[name]]
+    assert not [name for name in asked - {FIXED_RANKER} if not models[name]]
 
 
 def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     planned = set(re.findall(r"^> python -m stages\.evaluate .*--row (\S+)$", done.stdout, re.M))
-    assert planned == set(config.load("paper", ROOT / "params.yaml").file.evaluations)
+    assert planned == set(load_settings("paper", ROOT / "params.yaml").file.evaluations)
 
 
 @pytest.mark.parametrize(
@@ -114,45 +115,45 @@ def test_a_wrong_parameter_is_named_in_one_line(
     tmp_path: Path, change: Change, words: list[str]
 ) -> None:
     path = written(tmp_path, change)
-    with pytest.raises(config.ConfigError) as caught:
-        config.load("tiny", path)
+    with pytest.raises(ConfigError) as caught:
+        load_settings("tiny", path)
     message = str(caught.value)
     assert message.startswith(str(path)) and "\n" not in message
     assert not [word for word in words if word not in message]
 
 
 def test_an_unknown_profile_is_named() -> None:
-    with pytest.raises(config.ConfigError, match=r"no 'huge'; there are .*tiny"):
-        config.load("huge", ROOT / "params.yaml")
+    with pytest.raises(ConfigError, match=r"no 'huge'; there are .*tiny"):
+        load_settings("huge", ROOT / "params.yaml")
 
 
 def test_broken_yaml_and_a_missing_file_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(config.ConfigError, match="no such file; run from the project's root"):
-        config.load("tiny", tmp_path / "params.yaml")
+    with pytest.raises(ConfigError, match="no such file; run from the project's root"):
+        load_settings("tiny", tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("rows: [", "utf-8")
-    with pytest.raises(config.ConfigError) as caught:
-        config.load("tiny", tmp_path / "params.yaml")
+    with pytest.raises(ConfigError) as caught:
+        load_settings("tiny", tmp_path / "params.yaml")
     assert "\n" not in str(caught.value)
 
 
 def test_overrides_reach_their_section_and_only_theirs() -> None:
-    settings = config.load("tiny", ROOT / "params.yaml")
+    settings = load_settings("tiny", ROOT / "params.yaml")
     changed = {"reward.gamma": 0.25, "train.rounds": 3}
     assert settings.method(changed).reward.gamma == 0.25
-    assert settings.section(schema.Train, changed).rounds == 3
+    assert settings.section(blocks.Train, changed).rounds == 3
     assert settings.method().reward.gamma == 0.5
 
 
 def test_what_was_asked_for_is_remembered() -> None:
-    settings = config.load("tiny", ROOT / "params.yaml")
-    settings.section(schema.Train)
+    settings = load_settings("tiny", ROOT / "params.yaml")
+    settings.section(blocks.Train)
     settings.variant("cosearch")
     assert settings.asked == {"profiles.tiny.train", "variants.cosearch"}
 
 
 def test_both_presets_are_complete_and_differ_where_the_release_does() -> None:
     paper, released = (
-        config.load("tiny", ROOT / "params.yaml").file.presets[name]
+        load_settings("tiny", ROOT / "params.yaml").file.presets[name]
         for name in ("paper", "released")
     )
     assert (paper.reward.gamma, released.reward.gamma) == (0.5, 0.8)

@@ -17,16 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from cosearch import config, plan, plan_cost, plan_layout, plan_load, plan_measure, plan_memory
 from cosearch.__main__ import main
-from cosearch.artifacts import ROLLOUT_SCHEMA, Paths, write_frame
-from cosearch.engines.index_kinds import KINDS, Recipe
-from cosearch.engines.index_need import index_need
-from cosearch.plan_layout import Layout
-from cosearch.plan_memory import Joint
-from cosearch.plan_schema import Architecture
-from cosearch.plan_tables import lines, show_plan
-from cosearch.schema import IndexGpus
+from cosearch.engines.retrieval.index_kinds import KINDS, Recipe
+from cosearch.engines.retrieval.index_need import index_need
+from cosearch.files.artifacts import ROLLOUT_SCHEMA, Paths, write_frame
+from cosearch.params.blocks import IndexGpus
+from cosearch.params.plan import Architecture
+from cosearch.params.settings import load_settings
+from cosearch.plan import cost as plan_cost
+from cosearch.plan import layout as plan_layout
+from cosearch.plan import load as plan_load
+from cosearch.plan import measure as plan_measure
+from cosearch.plan import memory as plan_memory
+from cosearch.plan import outlook as plan
+from cosearch.plan.layout import Layout
+from cosearch.plan.memory import Joint
+from cosearch.plan.tables import lines, show_plan
 
 ROOT = Path(__file__).parents[1]
 GIB = 2**30
@@ -38,7 +44,7 @@ TOY = Architecture(
 
 @cache
 def outlook(gpu: str | None = None, count: int | None = None) -> plan.Outlook:
-    return plan.Outlook.of(config.load("paper", ROOT / "params.yaml"), gpu, count)
+    return plan.Outlook.of(load_settings("paper", ROOT / "params.yaml"), gpu, count)
 
 
 def qwen_parameters(shape: Architecture) -> int:
@@ -159,7 +165,7 @@ def with_settings(tmp_path: Path, changes: Mapping[str, object]) -> plan.Outlook
             block = block[name]
         block[last] = value
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    return plan.Outlook.of(config.load("paper", tmp_path / "params.yaml"))
+    return plan.Outlook.of(load_settings("paper", tmp_path / "params.yaml"))
 
 
 def test_settings_with_which_it_would_fit_are_parameters_and_fit(tmp_path: Path) -> None:
@@ -319,7 +325,7 @@ def test_assumptions_are_told() -> None:
 
 @pytest.mark.parametrize("profile", ["tiny", "mini"])
 def test_a_profile_without_vllm_and_deepspeed_has_tokens_and_hours_alone(profile: str) -> None:
-    found = plan.Outlook.of(config.load(profile, ROOT / "params.yaml"))
+    found = plan.Outlook.of(load_settings(profile, ROOT / "params.yaml"))
     console = Console(file=io.StringIO(), width=200)
     show_plan(found, console, rows=False)
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -351,7 +357,9 @@ def test_a_plan_that_cannot_be_made_says_why(
 
 
 def test_a_data_set_without_a_number_of_rows_is_refused() -> None:
-    work = plan_load.Workload(config.load("mini", ROOT / "params.yaml"), outlook().work.calibration)
+    work = plan_load.Workload(
+        load_settings("mini", ROOT / "params.yaml"), outlook().work.calibration
+    )
     with pytest.raises(ValueError, match=r"data\.sets\.nq\.test: a plan needs"):
         work.questions("test")
     assert work.questions("test", most=5) == 35
@@ -362,11 +370,11 @@ def test_a_profile_without_habits_is_refused(tmp_path: Path) -> None:
     del params["plan"]["calibration"]["mini"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
     with pytest.raises(ValueError, match=r"plan\.calibration: no 'mini'"):
-        plan.Outlook.of(config.load("mini", tmp_path / "params.yaml"))
+        plan.Outlook.of(load_settings("mini", tmp_path / "params.yaml"))
 
 
 def test_planning_imports_no_torch() -> None:
-    code = "import sys, cosearch.plan_tables, cosearch.doctor; sys.exit('torch' in sys.modules)"
+    code = "import sys, cosearch.plan.tables, cosearch.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

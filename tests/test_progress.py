@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosearch import progress
+from cosearch.run import progress
 
 
 @pytest.fixture()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.core.monitor import Advanced, Alive, Ended
-from cosearch.lease import Lease
-from cosearch.progress import Progress
-from cosearch.status import status
+from cosearch.commands.status import status
+from cosearch.run.events import Advanced, Alive, Ended
+from cosearch.run.lease import Lease
+from cosearch.run.progress import Progress
 
 
 class Clock:

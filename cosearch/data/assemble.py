@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cosearch.artifacts import Paths, read_json, write_json, write_jsonl
 from cosearch.core.types import Passage, Question
 from cosearch.data.corpus import read_passages, write_corpus
 from cosearch.data.lists import write_lists
@@ -18,7 +17,8 @@ from cosearch.data.questions import (
     sample_questions,
 )
 from cosearch.data.world import build_world
-from cosearch.schema import Data
+from cosearch.files.artifacts import Paths, read_json, write_json, write_jsonl
+from cosearch.params.blocks import Data
 
 SPLITS = ("train", "dev", "test")
 WHOLE = frozenset({"bamboogle"})

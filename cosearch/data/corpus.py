@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cosearch.artifacts import write_aside, write_json
 from cosearch.core.types import Passage
 from cosearch.data.records import Record, read_records
+from cosearch.files.artifacts import write_aside, write_json
 
 _SCHEMA = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.string())])
 _BATCH_ROWS = 8192

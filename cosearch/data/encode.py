@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cosearch.artifacts import write_aside, write_json
-from cosearch.core.hashes import hash_file
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus
+from cosearch.files.artifacts import write_aside, write_json
+from cosearch.files.hashes import hash_file
 
 _FINGERPRINT, _MANIFEST = "fingerprint.json", "manifest.json"
 

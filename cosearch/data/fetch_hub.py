@@ -17,9 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cosearch.artifacts import read_json, write_aside, write_json, write_text
-from cosearch.core.hashes import hash_file
-from cosearch.hub_schema import Hub, HubFile, HubModel
+from cosearch.files.artifacts import read_json, write_aside, write_json, write_text
+from cosearch.files.hashes import hash_file
+from cosearch.params.hub import Hub, HubFile, HubModel
 
 RECORD = "fetched.json"
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosearch.artifacts import move_folder, write_json
-from cosearch.core.hashes import hash_file
+from cosearch.files.artifacts import move_folder, write_json
+from cosearch.files.hashes import hash_file
 
 _RECIPE = "recipe.json"
 

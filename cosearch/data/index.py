@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cosearch import schema
-from cosearch.artifacts import Paths
-from cosearch.config import Settings
 from cosearch.data.corpus import Corpus
 from cosearch.data.encode import encode_corpus
 from cosearch.engines import build
+from cosearch.files.artifacts import Paths
+from cosearch.params import blocks
+from cosearch.params.settings import Settings
 
 Show = Callable[[str, int, int], None]
 """Called with what is counted, how many are done and how many there are."""
@@ -26,7 +26,7 @@ def open_corpus(settings: Settings, paths: Paths) -> tuple[Corpus, Any]:
 def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) -> Any:
     """The retriever over a corpus that no stage has encoded: shards of vectors and index are made
     below ``work`` by the profile's own rules. Finished shards of a killed run are kept."""
-    models, encoder = settings.section(schema.Models), settings.section(schema.Encoder)
+    models, encoder = settings.section(blocks.Models), settings.section(blocks.Encoder)
     threads = settings.file.runtime.threads
     build.set_threads(threads)
     encode_corpus(
@@ -41,7 +41,7 @@ def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) 
     build.build_index(
         work / "encoded",
         work / "index",
-        settings.section(schema.Index),
+        settings.section(blocks.Index),
         threads=threads,
         progress=partial(show, "vectors"),
     )
@@ -49,9 +49,9 @@ def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) 
 
 
 def _open_index(settings: Settings, corpus: Corpus, folder: Path) -> Any:
-    models, encoder = settings.section(schema.Models), settings.section(schema.Encoder)
+    models, encoder = settings.section(blocks.Models), settings.section(blocks.Encoder)
     threads = settings.file.runtime.threads
     build.set_threads(threads)
     dense = build.encoder_factory(models.encoder, encoder, threads)()
-    index = settings.section(schema.Index)
+    index = settings.section(blocks.Index)
     return build.build_retriever(folder, corpus, dense, index, threads=threads)

@@ -11,14 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cosearch.artifacts import Paths, read_json, write_jsonl
-from cosearch.core.hashes import hash_file
 from cosearch.core.seeds import derive
 from cosearch.core.types import Passage, Question
 from cosearch.data.corpus import read_passages, write_corpus
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.data.records import read_records
-from cosearch.schema import Data
+from cosearch.files.artifacts import Paths, read_json, write_jsonl
+from cosearch.files.hashes import hash_file
+from cosearch.params.blocks import Data
 
 
 def write_lists(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from cosearch.core.hashes import hash_file
 from cosearch.core.text import YES_NO_WORDS, normalize
 from cosearch.core.types import Question
 from cosearch.data.formats import FORMATS, Format, Row, sniff
 from cosearch.data.records import Numbered, Record, read_json_lines, read_records
+from cosearch.files.hashes import hash_file
 
 _SHORT_GOLD = 3
 _SHEET_DATE = re.compile(r"\d{1,2}-[A-Z][a-z]{2}-\d{2}")

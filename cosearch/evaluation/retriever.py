@@ -7,8 +7,6 @@ from typing import Any
 
 import polars as pl
 
-from cosearch import schema
-from cosearch.artifacts import write_frame, write_json
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.types import Candidate
 from cosearch.data.assemble import read_questions
@@ -19,7 +17,9 @@ from cosearch.evaluation.retrieval import (
     reference_rankings,
     retrieval_table,
 )
-from cosearch.stage import Stage
+from cosearch.files.artifacts import write_frame, write_json
+from cosearch.params import blocks
+from cosearch.run.stage import Stage
 
 BATCH = 512
 """Queries per search."""
@@ -27,7 +27,7 @@ BATCH = 512
 
 def measure_retriever(stage: Stage, target: Path) -> None:
     """Write retrieval.csv (tidy) and metrics.json over all questions of the evaluated split."""
-    block, data = stage.settings.section(schema.Evaluate), stage.settings.section(schema.Data)
+    block, data = stage.settings.section(blocks.Evaluate), stage.settings.section(blocks.Data)
     relevance = RelevanceRule(**stage.settings.method().relevance.model_dump())
     questions = read_questions(stage.paths, block.split)
     corpus, retriever = open_corpus(stage.settings, stage.paths)

@@ -5,29 +5,29 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from cosearch import rows, schema
-from cosearch.artifacts import SKIPPED, write_frame, write_json
-from cosearch.config import BASE
-from cosearch.core.hashes import hash_file, hash_folders
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions
 from cosearch.data.index import open_corpus
-from cosearch.evaluation.metrics import calls_frame, predictions_frame, summary
-from cosearch.stage import Stage
-from cosearch.train.collect import Kept, Play, collect
+from cosearch.files.artifacts import SKIPPED, write_frame, write_json
+from cosearch.files.hashes import hash_file, hash_folders
+from cosearch.params import blocks, rows
+from cosearch.params.settings import BASE
+from cosearch.rollouts.collect import Kept, Play, collect
+from cosearch.rollouts.pipelines import HEADS, MODEL_RANKERS, pipeline
+from cosearch.rollouts.policy import Policy, serving
+from cosearch.rollouts.retrieved import Remembering
+from cosearch.rollouts.wiring import Parts, engines_of, identity, open_policy, open_run, player
+from cosearch.run.stage import Stage
+from cosearch.scores.metrics import calls_frame, predictions_frame, summary
 from cosearch.train.joint import Trained, read_trained
-from cosearch.train.pipelines import HEADS, MODEL_RANKERS, pipeline
-from cosearch.train.policy import Policy, serving
-from cosearch.train.retrieved import Remembering
-from cosearch.train.wiring import Parts, engines_of, identity, open_policy, open_run, player
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     """Write predictions, calls and metrics of a row's system under ``target``; a system that the
     profile does not name is skipped and shows as not run."""
-    system, block = stage.settings.system(row.system), stage.settings.section(schema.Evaluate)
+    system, block = stage.settings.system(row.system), stage.settings.section(blocks.Evaluate)
     if block.systems is not None and row.system not in block.systems:
         write_json(target / SKIPPED, {"status": "not run"})
         return
@@ -75,7 +75,7 @@ def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy],
 
 
 def roll_out(
-    stage: Stage, block: schema.Evaluate, play: Play, engines: Mapping[str, Engine], kept: Kept
+    stage: Stage, block: blocks.Evaluate, play: Play, engines: Mapping[str, Engine], kept: Kept
 ) -> list[Trajectory]:
     """One trajectory per test question; finished shards are ``kept``, so a kill costs one."""
     questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
@@ -108,7 +108,7 @@ def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[st
 
 
 def grid_overrides(
-    base: Parts, system: rows.System, block: schema.Evaluate
+    base: Parts, system: rows.System, block: blocks.Evaluate
 ) -> dict[str, int | list[int]]:
     """The K that a row of Table 4 asks for; cutoffs above it cannot be."""
     if system.grid is None:

@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
-from cosearch.artifacts import write_json
-from cosearch.core.hashes import hash_file
+from cosearch.files.artifacts import write_json
+from cosearch.files.hashes import hash_file
 from cosearch.pretrain.exam import Exam
 from cosearch.pretrain.measure import Measures
 from cosearch.pretrain.recipe import Interface, Recipe

@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from cosearch import schema
 from cosearch.data.world import Triple, build_world
 from cosearch.data.world_lexicon import LexiconSize
+from cosearch.params import blocks
 from cosearch.pretrain.batches import Curriculum
 from cosearch.pretrain.documents import Simulation
 from cosearch.pretrain.encoder import EncoderRecipe
@@ -88,7 +88,7 @@ def _value(current: Any, value: Any) -> Any:
 
 
 def world_interface(
-    data: schema.Data, encoder: schema.Encoder, agent: schema.Agent, ranker: schema.Ranker
+    data: blocks.Data, encoder: blocks.Encoder, agent: blocks.Agent, ranker: blocks.Ranker
 ) -> Interface:
     """The interface of a profile that plays in a generated world."""
     sets = {name: rows.model_dump() for name, rows in data.sets.items()}

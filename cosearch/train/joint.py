@@ -6,28 +6,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from cosearch import schema
-from cosearch.artifacts import move_folder, named, read_json, write_json
-from cosearch.config import FIXED_RANKER
-from cosearch.core.hashes import check_hashes, hash_files, hash_folders
 from cosearch.core.protocols import Judge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.rows import Training, Variant
-from cosearch.stage import Stage
-from cosearch.train.collect import Play, collect
-from cosearch.train.deadline import Limits, check_scores, guarded
-from cosearch.train.guards import Diverged, Guards
-from cosearch.train.loop import LoopRules, train
-from cosearch.train.measure import measure
-from cosearch.train.pipelines import EVALUATED_AS, HEADS, pipeline
-from cosearch.train.policy import Policy, serving
-from cosearch.train.ranker import read_fixed_ranker
-from cosearch.train.resume import RunStore, owners
-from cosearch.train.retrieved import Remembering
-from cosearch.train.wiring import (
+from cosearch.files.artifacts import move_folder, named, read_json, write_json
+from cosearch.files.hashes import check_hashes, hash_files, hash_folders
+from cosearch.params import blocks
+from cosearch.params.rows import Training, Variant
+from cosearch.params.settings import FIXED_RANKER
+from cosearch.rollouts.collect import Play, collect
+from cosearch.rollouts.deadline import Limits, check_scores, guarded
+from cosearch.rollouts.measure import measure
+from cosearch.rollouts.pipelines import EVALUATED_AS, HEADS, pipeline
+from cosearch.rollouts.policy import Policy, serving
+from cosearch.rollouts.resume import RunStore, owners
+from cosearch.rollouts.retrieved import Remembering
+from cosearch.rollouts.wiring import (
     Parts,
     engines_of,
     identity,
@@ -37,6 +33,10 @@ from cosearch.train.wiring import (
     open_run,
     player,
 )
+from cosearch.run.stage import Stage
+from cosearch.train.guards import Diverged, Guards
+from cosearch.train.loop import LoopRules, train
+from cosearch.train.ranker import read_fixed_ranker
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Setup:
     """One variant under one seed: parameters, folders and policies by role."""
 
     parts: Parts
-    simulator: schema.Simulator
+    simulator: blocks.Simulator
     variant: Variant
     seed: int
     folders: Mapping[str, str]
@@ -97,8 +97,8 @@ class Setup:
 def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -> None:
     """Train ``variant`` and publish models, rollouts and metrics under ``target``."""
     parts, seed = Parts.of(stage.settings, variant.set), row.seed
-    simulator = stage.settings.section(schema.Simulator)
-    judging = stage.settings.section(schema.Judge)
+    simulator = stage.settings.section(blocks.Simulator)
+    judging = stage.settings.section(blocks.Judge)
     folders = role_folders(parts, variant, stage.paths.needed(row.needs))
     who = identity(
         parts,
@@ -148,7 +148,7 @@ def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]
     }
 
 
-def judge_of(parts: Parts, block: schema.Judge, stage: Stage) -> Judge | None:
+def judge_of(parts: Parts, block: blocks.Judge, stage: Stage) -> Judge | None:
     """The judge, where the variant's ranker is paid by one."""
     if parts.method.reward.source != "judge":
         return None
@@ -159,7 +159,7 @@ def judge_of(parts: Parts, block: schema.Judge, stage: Stage) -> Judge | None:
 
 def open_policies(
     parts: Parts,
-    simulator: schema.Simulator,
+    simulator: blocks.Simulator,
     variant: Variant,
     folders: Mapping[str, str],
     scratch: Path,
@@ -167,7 +167,7 @@ def open_policies(
     """Policies of every role; a role that does not learn is frozen and decodes greedily. With a
     shared backbone the ranker is the agent's very policy."""
     rollout = parts.method.rollout
-    blocks: dict[str, tuple[Any, float, float, int]] = {
+    sampled: dict[str, tuple[Any, float, float, int]] = {
         "agent": (
             parts.agent,
             rollout.agent_temperature,
@@ -184,7 +184,7 @@ def open_policies(
     }
     policies: dict[str, Policy] = {}
     for role, folder in folders.items():
-        block, temperature, lr, max_tokens = blocks[role]
+        block, temperature, lr, max_tokens = sampled[role]
         head = HEADS.get(variant.ranker, "causal") if role == "ranker" else "causal"
         if variant.shared and role == "ranker":
             policies[role] = policies["agent"]

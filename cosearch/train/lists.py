@@ -8,8 +8,6 @@ from typing import Any, overload
 import numpy as np
 import polars as pl
 
-from cosearch import schema
-from cosearch.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
 from cosearch.core.protocols import Engine, Retrieve
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
@@ -18,9 +16,11 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_collection, open_corpus
 from cosearch.data.lists import read_list_sources
-from cosearch.stage import Stage
+from cosearch.files.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
+from cosearch.params import blocks
+from cosearch.rollouts.wiring import Parts
+from cosearch.run.stage import Stage
 from cosearch.train.single_turn import RankingList
-from cosearch.train.wiring import Parts
 
 BLOCK = 8192
 """Queries whose candidates are objects at the same time: with 50 each some 0.5 GB. What a query
@@ -47,7 +47,7 @@ def make_lists(stage: Stage, target: Path) -> None:
     """Write the fixed ranker's lists: retrieval queries that have an answer in D_N, in seeded order
     over all their sources, as many as asked for. Where the data name no sources, the queries are
     the training questions."""
-    block = stage.settings.section(schema.FixedRanker)
+    block = stage.settings.section(blocks.FixedRanker)
     sources = read_list_sources(stage.paths)
     shared = [name for name, own in sources.items() if not own]
     counts, frames = [], []
@@ -131,7 +131,7 @@ def _of_collection(stage: Stage, name: str, pool: Sequence[Question]) -> list[pl
 
 def _searched(stage: Stage, pool: Sequence[Question], retriever: Engine) -> list[pl.DataFrame]:
     """The answerable lists of a pool in blocks, with their place in the seeded order."""
-    parts, block = Parts.of(stage.settings, {}), stage.settings.section(schema.FixedRanker)
+    parts, block = Parts.of(stage.settings, {}), stage.settings.section(blocks.FixedRanker)
     order = [(derive(block.seed, "lists", q.dataset, q.id), q) for q in pool]
     order.sort(key=lambda pair: pair[0])
     frames = []

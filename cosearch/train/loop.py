@@ -20,11 +20,11 @@ from cosearch.core.credit import (
 from cosearch.core.protocols import Engine, Judge, NotFinite
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
-from cosearch.train.collect import Play, collect
+from cosearch.rollouts.collect import Play, collect
+from cosearch.rollouts.policy import Policy, Prepared, give_way, learn, prepare
+from cosearch.rollouts.resume import RunStore
 from cosearch.train.guards import Diverged, Guards, verdict
-from cosearch.train.policy import Policy, Prepared, give_way, learn, prepare
 from cosearch.train.record import Round
-from cosearch.train.resume import RunStore
 
 Phase = Callable[[str], AbstractContextManager[None]]
 """Opens a context around a named part of a round, to time it."""

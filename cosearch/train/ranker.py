@@ -4,24 +4,24 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from cosearch import schema
-from cosearch.artifacts import move_folder, named, read_json, write_json
-from cosearch.core.hashes import hash_folders
 from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.data.lists import read_list_sources
-from cosearch.stage import Stage
-from cosearch.train.lists import Lists
-from cosearch.train.pipelines import generative_ranker
-from cosearch.train.policy import serving
-from cosearch.train.single_turn import ListRules, train_ranker
-from cosearch.train.wiring import (
+from cosearch.files.artifacts import move_folder, named, read_json, write_json
+from cosearch.files.hashes import hash_folders
+from cosearch.params import blocks
+from cosearch.rollouts.pipelines import generative_ranker
+from cosearch.rollouts.policy import serving
+from cosearch.rollouts.wiring import (
     Parts,
     engines_of,
     identity,
     open_learner,
     open_run,
 )
+from cosearch.run.stage import Stage
+from cosearch.train.lists import Lists
+from cosearch.train.single_turn import ListRules, train_ranker
 
 RECORD = "fixed_ranker.json"
 """Says where the Fixed Ranker's model is."""
@@ -30,7 +30,7 @@ RECORD = "fixed_ranker.json"
 def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) -> None:
     """Train the Fixed Ranker on the lists and publish model, rollouts and metrics. In a run of
     zero rounds the base ranker stands in for it."""
-    parts, block = Parts.of(stage.settings, {}), stage.settings.section(schema.FixedRanker)
+    parts, block = Parts.of(stage.settings, {}), stage.settings.section(blocks.FixedRanker)
     folder = parts.models.ranker
     if not block.rounds:
         write_json(target / RECORD, {"ranker": folder})
@@ -80,7 +80,7 @@ def read_fixed_ranker(target: Path) -> str:
     return folder
 
 
-def list_rules(parts: Parts, block: schema.FixedRanker, lists: int, seed: int) -> ListRules:
+def list_rules(parts: Parts, block: blocks.FixedRanker, lists: int, seed: int) -> ListRules:
     """Sizes of the single-turn loop; a round never asks for more lists than there are."""
     group_size = parts.method.rollout.group_size
     return ListRules(

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from cosearch.artifacts import ROLLOUT_SCHEMA
 from cosearch.core.advantages import is_constant
 from cosearch.core.credit import AgentVerdict, CallVerdict, CreditRules, Verdicts
 from cosearch.core.types import Generation, SearchCall, Terminal, Trajectory
-from cosearch.train.measure import hits, mean
-from cosearch.train.policy import Prepared
+from cosearch.files.artifacts import ROLLOUT_SCHEMA
+from cosearch.rollouts.measure import hits, mean
+from cosearch.rollouts.policy import Prepared
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from cosearch.core.observe import PendingSearch
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
-from cosearch.train.collect import Kept, collect
+from cosearch.rollouts.collect import Kept, collect
+from cosearch.rollouts.pipelines import ModelRanker
+from cosearch.rollouts.policy import Policy, give_way, learn, prepare
+from cosearch.rollouts.resume import RunStore
 from cosearch.train.loop import Phase, untimed
-from cosearch.train.pipelines import ModelRanker
-from cosearch.train.policy import Policy, give_way, learn, prepare
 from cosearch.train.record import Round
-from cosearch.train.resume import RunStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.core.durable import write_aside
+from cosearch.files.durable import write_aside
 
 
 def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.core.hashes import check_hashes, hash_file, hash_files, hash_folder, hash_folders
+from cosearch.files.hashes import check_hashes, hash_file, hash_files, hash_folder, hash_folders
 
 
 def test_a_file_has_the_hash_that_sha256sum_gives_it(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Several monitors are one."""
 
-from cosearch.core.monitor import Began, Ended, Entered, Event, Left, Monitors, RoundBegan
+from cosearch.run.events import Began, Ended, Entered, Event, Left, Monitors, RoundBegan
 
 
 class Listener:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cosearch import config
-from cosearch.core.hashes import hash_file
 from cosearch.data.corpus import read_passages
 from cosearch.data.fetch_hub import RECORD, fetch
-from cosearch.hub_schema import Hub, HubFile, HubModel
+from cosearch.files.hashes import hash_file
+from cosearch.params.hub import Hub, HubFile, HubModel
+from cosearch.params.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 REVISION = "0123456789" * 4
@@ -154,7 +154,7 @@ def test_models_are_copied_with_a_template_where_one_is_given(
 def test_without_a_hub_everything_lacking_is_named_with_its_place(
     tmp_path: Path, hub: FolderHub
 ) -> None:
-    settings = config.load("paper", ROOT / "params.yaml")
+    settings = load_settings("paper", ROOT / "params.yaml")
     with pytest.raises(ValueError, match="HF_HUB_OFFLINE=0") as caught:
         fetch(settings.file.hub["paper"], tmp_path, tmp_path / "data", hub, lambda _: None)
     message = str(caught.value)
@@ -165,7 +165,7 @@ def test_without_a_hub_everything_lacking_is_named_with_its_place(
 
 
 def test_what_is_fetched_is_what_the_profile_reads() -> None:
-    file_ = config.load("paper", ROOT / "params.yaml").file
+    file_ = load_settings("paper", ROOT / "params.yaml").file
     profile, hub = file_.profiles["paper"], file_.hub["paper"]
     assert set(hub.models) == set(filter(None, profile.models.model_dump().values()))
     read = {source.path for row in profile.data.sets.values() for source in row.files.values()}
@@ -177,7 +177,7 @@ def test_what_is_fetched_is_what_the_profile_reads() -> None:
 
 
 def test_queries_of_lists_follow_the_training_questions_of_their_file() -> None:
-    file_ = config.load("paper", ROOT / "params.yaml").file
+    file_ = load_settings("paper", ROOT / "params.yaml").file
     files, lists = file_.hub["paper"].files, file_.profiles["paper"].data.lists
     before = [files[f"questions/nq/{name}.jsonl"] for name in ("train", "held_out")]
     listed = files[lists["nq"].path]

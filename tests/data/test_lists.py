@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cosearch.artifacts import Paths
 from cosearch.core.types import Candidate
 from cosearch.data.assemble import read_questions
 from cosearch.data.corpus import Corpus
 from cosearch.data.lists import read_qrels, write_lists
-from cosearch.data_schema import ListSource
-from cosearch.schema import Data
+from cosearch.files.artifacts import Paths
+from cosearch.params.blocks import Data
+from cosearch.params.data import ListSource
 from tests.core.builders import preset
 
 BEIR: dict[str, Any] = {

@@ -9,10 +9,10 @@ from typing import Any
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
-from cosearch.engines.engine_vllm import open_engine
-from cosearch.engines.generator_hf import HfGenerator
-from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator
-from cosearch.engines.placement_vllm import EngineRules
+from cosearch.engines.policies.engine_vllm import open_engine
+from cosearch.engines.policies.generator_hf import HfGenerator
+from cosearch.engines.policies.generator_vllm import ProbeRules, Reference, VllmGenerator
+from cosearch.engines.policies.placement_vllm import EngineRules
 from cosearch.engines.scripted import END, ScriptedPolicy
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from cosearch.core.protocols import Choose, Generate
 from cosearch.core.types import Generation, Sample, Sampling
-from cosearch.engines.generator_hf import HfGenerator
-from cosearch.engines.heads import CausalHead, Head, PickHead
-from cosearch.engines.loss import LossRules
-from cosearch.engines.ranker_cross_encoder import CrossEncoder
-from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.generator_hf import HfGenerator
+from cosearch.engines.policies.heads import CausalHead, Head, PickHead
+from cosearch.engines.policies.loss import LossRules
+from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
+from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
 from tests.micro import (
     EOS,
     VOCABULARY,

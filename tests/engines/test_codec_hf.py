@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 
 from cosearch.core.formats import TAGS
 from cosearch.core.protocols import Codec, Message, Segment
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.engines.scripted import CONTROLS, ScriptedCodec
 
 FAST: Any = PreTrainedTokenizerFast

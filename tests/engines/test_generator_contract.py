@@ -10,8 +10,8 @@ import torch
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sample, Sampling
-from cosearch.engines.heads import CausalHead
-from cosearch.engines.trainer_torch import TorchTrainer
+from cosearch.engines.policies.heads import CausalHead
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from tests.engines.generators import HF, SCRIPTED, VLLM, Writer, requests
 from tests.engines.policies import LOSS, RULES
 from tests.micro import VOCABULARY, samples

@@ -9,7 +9,7 @@ import torch
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines.build import build_sampler
-from cosearch.engines.generator_hf import HfGenerator, checksum
+from cosearch.engines.policies.generator_hf import HfGenerator, checksum
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 
 PROMPTS = [(5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4)]

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines import build
-from cosearch.engines.engine_vllm import open_engine
-from cosearch.engines.generator_vllm import ProbeRules, Reference, VllmGenerator, Written
+from cosearch.engines.policies.engine_vllm import open_engine
+from cosearch.engines.policies.generator_vllm import ProbeRules, Reference, VllmGenerator, Written
 from tests.engines.generators import (
     PROBE,
     engine_rules,

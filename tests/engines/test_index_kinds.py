@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from cosearch.core.protocols import Retrieve
 from cosearch.data.corpus import Corpus
-from cosearch.engines.index_faiss import Gpus, build_index, draw_sample, open_index
-from cosearch.engines.index_kinds import KINDS, Recipe, check_sample
-from cosearch.engines.index_need import Room, index_need
-from cosearch.engines.retriever_faiss import FaissRetriever
+from cosearch.engines.retrieval.index_faiss import Gpus, build_index, draw_sample, open_index
+from cosearch.engines.retrieval.index_kinds import KINDS, Recipe, check_sample
+from cosearch.engines.retrieval.index_need import Room, index_need
+from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
 from tests.engines.vectors import DIMENSION, TableEncoder, draw_vectors, write_vectors
 
 ROWS = 600

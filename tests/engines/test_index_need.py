@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from cosearch.engines.index_kinds import KINDS, Recipe
-from cosearch.engines.index_need import Need, Phase, Room, check_room, free_memory, index_need
+from cosearch.engines.retrieval.index_kinds import KINDS, Recipe
+from cosearch.engines.retrieval.index_need import (
+    Need,
+    Phase,
+    Room,
+    check_room,
+    free_memory,
+    index_need,
+)
 
 GB = 10**9
 SHAPE = {"rows": 21_015_324, "dimension": 768, "shard_rows": 65_536}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cosearch.engines.encoder import Encoder
+from cosearch.engines.retrieval.encoder import Encoder
 
 MINI = Path(__file__).parents[2] / "models" / "mini"
 pytestmark = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.core.monitor import (
+from cosearch.run.events import (
     Advanced,
     Began,
     Ended,
@@ -19,12 +19,12 @@ from cosearch.core.monitor import (
     RoundBegan,
     RoundEnded,
 )
-from cosearch.engines import monitor_queue
-from cosearch.engines.monitor_journal import Journal
-from cosearch.engines.monitor_prefect import PARENT_RUN, PARENT_TASK, PrefectMonitor, StageRun
-from cosearch.engines.monitor_queue import Courier
-from cosearch.engines.monitor_rest import Refused, Rest, credentials
-from cosearch.engines.monitor_scalars import Scalars
+from cosearch.run.monitors import queue
+from cosearch.run.monitors.journal import Journal
+from cosearch.run.monitors.prefect import PARENT_RUN, PARENT_TASK, PrefectMonitor, StageRun
+from cosearch.run.monitors.queue import Courier
+from cosearch.run.monitors.rest import Refused, Rest, credentials
+from cosearch.run.monitors.scalars import Scalars
 from tests.engines.servers import Server, serving
 
 STAGE = [
@@ -177,7 +177,7 @@ def test_a_warning_comes_once_a_minute_and_a_pause_follows_a_failure() -> None:
     courier = Courier(deliver, said.append, size=10, clock=lambda: now[0], retries=())
     courier.put(1)
     assert seen.acquire(timeout=60)
-    now[0] += 2 * monitor_queue.PAUSE_SECONDS
+    now[0] += 2 * queue.PAUSE_SECONDS
     courier.close(2, 60.0)
     courier._thread.join(60)
     assert courier.dropped == 2
@@ -267,7 +267,7 @@ def test_scalars_without_their_package_are_told_in_one_line(
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:9/api"])
 def test_a_stage_imports_no_prefect(url: str | None, tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from cosearch.core.monitor import Ended;"
+        "import sys; from pathlib import Path; from cosearch.run.events import Ended;"
         "from cosearch.engines.build import build_monitor;"
         "build_monitor(Path('j'), scalars=None, say=print).tell(Ended(''));"
         "sys.exit('prefect' in sys.modules)"

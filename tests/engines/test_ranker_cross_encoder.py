@@ -16,8 +16,8 @@ from transformers import BertConfig, BertForSequenceClassification
 from cosearch.core.protocols import Choose
 from cosearch.core.types import Sampling
 from cosearch.engines.build import build_sampler
-from cosearch.engines.heads import Batch, PickHead, load_scorer, pick_table, score_rows
-from cosearch.engines.ranker_cross_encoder import CrossEncoder, _draw
+from cosearch.engines.policies.heads import Batch, PickHead, load_scorer, pick_table, score_rows
+from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder, _draw
 from tests.engines.policies import LOSS, SCORER
 from tests.micro import pairs, pick_samples, save_causal_lm, save_scorer
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from cosearch.core.hashes import hash_folder
 from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus, write_corpus
 from cosearch.data.encode import encode_corpus
-from cosearch.engines.encoder import Encoder
-from cosearch.engines.index_faiss import build_index
-from cosearch.engines.index_kinds import Recipe
-from cosearch.engines.index_need import Room
-from cosearch.engines.retriever_faiss import FaissRetriever
+from cosearch.engines.retrieval.encoder import Encoder
+from cosearch.engines.retrieval.index_faiss import build_index
+from cosearch.engines.retrieval.index_kinds import Recipe
+from cosearch.engines.retrieval.index_need import Room
+from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
+from cosearch.files.hashes import hash_folder
 from tests.engines.micro_encoder import write_micro_encoder
 
 WORDS = [f"w{n}" for n in range(60)]

@@ -9,9 +9,14 @@ import pytest
 import torch
 
 from cosearch.core.types import Sample
-from cosearch.engines.heads import CausalHead
-from cosearch.engines.loss import LossRules, kl_to_reference, sequence_weights, token_losses
-from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.heads import CausalHead
+from cosearch.engines.policies.loss import (
+    LossRules,
+    kl_to_reference,
+    sequence_weights,
+    token_losses,
+)
+from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
 from tests.micro import VOCABULARY, samples, save_causal_lm
 
 LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cosearch.core.hashes import hash_file
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
+from cosearch.files.hashes import hash_file
 
 DIMENSION = 32
 

@@ -19,9 +19,9 @@ from cosearch.core.types import (
     Terminal,
     Trajectory,
 )
-from cosearch.evaluation.comparisons import Statistics
-from cosearch.evaluation.metrics import calls_frame, predictions_frame
-from cosearch.evaluation.results import Block, Result, Scope, TableRow
+from cosearch.scores.metrics import calls_frame, predictions_frame
+from cosearch.statistics.comparisons import Statistics
+from cosearch.statistics.results import Block, Result, Scope, TableRow
 
 SAMPLING = Sampling(temperature=0.0, top_p=1.0, top_k=-1, max_tokens=8)
 RELEVANCE = RelevanceRule(match="tokens", strip_marks=False, min_gold_chars=0)

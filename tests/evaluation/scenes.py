@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from cosearch.artifacts import ROLLOUT_SCHEMA, write_frame
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
-from cosearch.evaluation.episodes import Call, Episode, Episodes, Found
+from cosearch.files.artifacts import ROLLOUT_SCHEMA, write_frame
+from cosearch.report.episodes import Call, Episode, Episodes, Found
 
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "max_tokens": 8}
 PASSAGES = [Passage(f"p{at}", f"Title {at}", f"Text of passage {at}.") for at in range(6)]

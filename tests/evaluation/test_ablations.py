@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from cosearch.evaluation.ablations import ablation_table, walk_table
-from cosearch.evaluation.comparisons import Comparison, compare
+from cosearch.statistics.comparisons import Comparison, compare
+from cosearch.tables.ablations import ablation_table, walk_table
 
 LABELS = {
     "cosearch": "CoSearch (full)",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cosearch.evaluation.averages import (
+from cosearch.paper.published import average_fault, main_cells, methods, published
+from cosearch.scores.averages import (
     Average,
     average,
     every_average,
@@ -10,7 +11,6 @@ from cosearch.evaluation.averages import (
     named_after,
     over_kinds,
 )
-from cosearch.evaluation.published import average_fault, main_cells, methods, published
 
 BIG, SMALL = "Qwen2.5-7B-Instruct", "Qwen2.5-3B-Instruct"
 

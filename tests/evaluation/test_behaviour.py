@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from cosearch.evaluation.behaviour import cost_table, retrieval_table, searches_table
+from cosearch.tables.behaviour import cost_table, retrieval_table, searches_table
 
 
 def cells_of(table, label):

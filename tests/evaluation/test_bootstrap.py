@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.random import PCG64, Generator
 
-from cosearch.evaluation.bootstrap import (
+from cosearch.statistics.bootstrap import (
     minimal_detectable_effect,
     paired_interval,
     ratio_interval,

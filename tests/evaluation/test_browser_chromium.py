@@ -3,9 +3,9 @@
 import pytest
 
 from cosearch.core.types import Passage
-from cosearch.evaluation import tables
-from cosearch.evaluation.oracle_gap import Pair, oracle_table
-from cosearch.evaluation.report import Highlight, Picture, Section, render
+from cosearch.report.markup import Highlight, Picture, Section, render
+from cosearch.tables import main
+from cosearch.tables.oracle_gap import Pair, oracle_table
 from tests.evaluation import scenes
 from tests.evaluation.chromium import Tab
 
@@ -66,7 +66,7 @@ def page(tmp_path_factory, results, rollouts):
                 "results",
                 HOSTILE,
                 tables=(
-                    tables.main_table(
+                    main.main_table(
                         results, scope=scope, status={"cosearch": HOSTILE}, block=rollouts.block()
                     ),
                     oracle_table(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosearch.data.corpus import Corpus
-from cosearch.evaluation.episodes import (
+from cosearch.report.episodes import (
     Found,
     first_middle_last,
     read_episodes,

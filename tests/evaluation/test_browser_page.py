@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosearch.core.types import Passage
-from cosearch.evaluation import report
-from cosearch.evaluation.browser import SCRIPT, embed, fit, markup, pack, source_hash
-from cosearch.evaluation.report import Highlight, Section, render
+from cosearch.report import markup as report_page
+from cosearch.report.browser import SCRIPT, embed, fit, markup, pack, source_hash
+from cosearch.report.markup import Highlight, Section, render
 from tests.evaluation import scenes
 
 VOID = {"meta", "input", "img"}
@@ -133,7 +133,7 @@ def test_the_data_never_exceed_their_budget(lengths, budget):
 
 
 def test_trajectories_without_room_are_dropped_whole_and_the_page_says_so(monkeypatch):
-    monkeypatch.setattr(report, "PAGE_BYTES", 60_000)
+    monkeypatch.setattr(report_page, "PAGE_BYTES", 60_000)
     chosen = [scenes.episode(sample=at, question="long " * 500) for at in range(40)]
     page = page_of(scenes.episodes(chosen))
     held = data_of(page)["episodes"]

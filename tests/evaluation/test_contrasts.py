@@ -5,8 +5,8 @@ import dataclasses
 import polars as pl
 import pytest
 
-from cosearch.evaluation.comparisons import Comparison, compare
-from cosearch.evaluation.contrasts import comparison_table, detectable_table
+from cosearch.statistics.comparisons import Comparison, compare
+from cosearch.tables.contrasts import comparison_table, detectable_table
 
 COMPARISONS = [
     Comparison("cosearch", "start", "f1"),

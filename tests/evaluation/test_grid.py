@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosearch.evaluation.grid import grid_change_table, grid_table
+from cosearch.tables.grid import grid_change_table, grid_table
 
 LARGE = "Qwen2.5-7B-Instruct"
 SKILLS = {"Retrieval Only": 0.3, "CoSearch": 0.5}

@@ -6,15 +6,15 @@ import random
 import polars as pl
 import pytest
 
-from cosearch.artifacts import ROLLOUT_SCHEMA, write_frame, write_text
 from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules, assign_credit
 from cosearch.core.grouping import GroupRules
 from cosearch.core.rewards import hit_at
 from cosearch.core.types import Terminal
-from cosearch.evaluation.curves import png, svg
-from cosearch.evaluation.figures import groups_figure, training_figure, training_rounds
-from cosearch.evaluation.groups import AFTER, BEFORE, group_rounds, groups_table
+from cosearch.files.artifacts import ROLLOUT_SCHEMA, write_frame, write_text
+from cosearch.report.curves import png, svg
+from cosearch.report.figures import groups_figure, training_figure, training_rounds
+from cosearch.tables.groups import AFTER, BEFORE, group_rounds, groups_table
 from cosearch.train.record import Round
 
 RULES = GroupRules(semantic=True, delta=0.8, k_min=3)

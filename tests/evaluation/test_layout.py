@@ -7,8 +7,8 @@ import math
 import pytest
 from rich.console import Console
 
-from cosearch.evaluation.averages import Average
-from cosearch.evaluation.layout import Column, Row, Table, printed
+from cosearch.scores.averages import Average
+from cosearch.tables.layout import Column, Row, Table, printed
 
 HOSTILE = "<script>alert('x')</script> & [red]|\\textbf{_}`$%\n\"end"
 

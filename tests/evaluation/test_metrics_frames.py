@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosearch.core.types import Terminal
-from cosearch.evaluation.metrics import (
+from cosearch.scores.metrics import (
     calls_frame,
     check_scores,
     cutoffs_of,

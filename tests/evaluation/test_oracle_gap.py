@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from cosearch.evaluation.metrics import calls_frame, predictions_frame
-from cosearch.evaluation.oracle_gap import Pair, gaps, oracle_table
-from cosearch.evaluation.results import Result
+from cosearch.scores.metrics import calls_frame, predictions_frame
+from cosearch.statistics.results import Result
+from cosearch.tables.oracle_gap import Pair, gaps, oracle_table
 
 
 def sides(results):

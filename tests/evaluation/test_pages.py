@@ -7,10 +7,8 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from cosearch.evaluation import tables
-from cosearch.evaluation.behaviour import cost_table
-from cosearch.evaluation.curves import Panel, learning_curves, png, svg
-from cosearch.evaluation.report import (
+from cosearch.report.curves import Panel, learning_curves, png, svg
+from cosearch.report.markup import (
     Highlight,
     Picture,
     Section,
@@ -19,6 +17,8 @@ from cosearch.evaluation.report import (
     render,
     verdict_table,
 )
+from cosearch.tables.behaviour import cost_table
+from cosearch.tables.main import main_table
 
 HOSTILE = "<script src=//evil.example/x.js></script><img src=x onerror=alert(1)> & $\\frac{$"
 
@@ -46,7 +46,7 @@ def make_figure(label="CoSearch"):
 def make_pages(results, rollouts, text="Plain text"):
     labels = rollouts.labels | {"start": text}
     scope, block = rollouts.scope(labels=labels), rollouts.block(labels=labels)
-    main = tables.main_table(results, scope=scope, status={"cosearch": text}, block=block)
+    main = main_table(results, scope=scope, status={"cosearch": text}, block=block)
     cost = cost_table(results, scope=scope, status={}, block=block)
     picture = Picture("learning", text, svg(make_figure(text)))
     verdicts = verdict_table([Verdict(text, "reads ids", False, text)], "tiny")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosearch.evaluation.paper_check import check_paper, paper_check_table
-from cosearch.evaluation.paper_numbers import read_paper
-from cosearch.evaluation.published import EXPECTED
-from cosearch.evaluation.rounding import Span, gain, printed, total
+from cosearch.paper.check import check_paper, paper_check_table
+from cosearch.paper.numbers import read_paper
+from cosearch.paper.published import EXPECTED
+from cosearch.statistics.rounding import Span, gain, printed, total
 
 FINDINGS = check_paper()
 VALIDATION = "CoSearch,Qwen2.5-7B-Instruct,validation_avg7,fig2a_val_f1_avg7@step="

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosearch.evaluation.ablations import ablation_table, walk_table
-from cosearch.evaluation.behaviour import cost_table, retrieval_table, searches_table
-from cosearch.evaluation.comparisons import Comparison
-from cosearch.evaluation.contrasts import comparison_table, detectable_table
-from cosearch.evaluation.grid import grid_change_table, grid_table
-from cosearch.evaluation.oracle_gap import Pair, oracle_table
-from cosearch.evaluation.published import methods
-from cosearch.evaluation.results import Block, TableRow
-from cosearch.evaluation.tables import main_table, scores_table
+from cosearch.paper.published import methods
+from cosearch.statistics.comparisons import Comparison
+from cosearch.statistics.results import Block, TableRow
+from cosearch.tables.ablations import ablation_table, walk_table
+from cosearch.tables.behaviour import cost_table, retrieval_table, searches_table
+from cosearch.tables.contrasts import comparison_table, detectable_table
+from cosearch.tables.grid import grid_change_table, grid_table
+from cosearch.tables.main import main_table, scores_table
+from cosearch.tables.oracle_gap import Pair, oracle_table
 from tests.evaluation.conftest import KINDS
 
 COMPARISONS = [

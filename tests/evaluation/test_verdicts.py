@@ -2,10 +2,10 @@
 
 import pytest
 
-from cosearch.evaluation.behaviour import searches_table
-from cosearch.evaluation.bootstrap import Interval
-from cosearch.evaluation.published import main_cells
-from cosearch.evaluation.verdicts import published_table, verdict
+from cosearch.paper.published import main_cells
+from cosearch.statistics.bootstrap import Interval
+from cosearch.tables.behaviour import searches_table
+from cosearch.tables.verdicts import published_table, verdict
 
 LARGE = "Qwen2.5-7B-Instruct"
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from cosearch.artifacts import Paths
-from cosearch.evaluation.evidence import read_runs
-from cosearch.evaluation.results import read_results
-from cosearch.train import origin, resume
+from cosearch.files.artifacts import Paths
+from cosearch.rollouts import resume
+from cosearch.run import origin
+from cosearch.statistics.results import read_results
+from cosearch.tables.evidence import read_runs
 from cosearch.train.joint import read_trained
 from tests.faults.lab import Lab, Prepare, kill_at, limit_files
 from tests.faults.test_kills import EVALUATED, TRAIN, TRAINED, check_training

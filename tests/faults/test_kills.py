@@ -12,23 +12,23 @@ TRAIN = ("train", "--row", "cosearch-0")
 TRAINED = "train/core/seed_0/cosearch"
 EVALUATE = ("evaluate", "--row", "cosearch-0")
 EVALUATED = "evaluate/core/seed_0/cosearch"
-SAMPLE = "cosearch.engines.generator_hf:HfGenerator._sample"
-STATE = "cosearch.train.resume:RunStore"
-TRAINER = "cosearch.engines.trainer_torch:TorchTrainer"
-WRITE = "cosearch.artifacts"
+SAMPLE = "cosearch.engines.policies.generator_hf:HfGenerator._sample"
+STATE = "cosearch.rollouts.resume:RunStore"
+TRAINER = "cosearch.engines.policies.trainer_torch:TorchTrainer"
+WRITE = "cosearch.files.artifacts"
 
 TRAINING_POINTS = {
     "mid-rollout, in its first shard": ("cosearch.train.joint:Remembering.__call__", 3, False),
     "mid-rollout, in its second shard": (SAMPLE, 14, False),
-    "while a shard is written": ("cosearch.train.sealed:write_text", 2, False),
-    "after the first shard": ("cosearch.train.shards:Shards.write", 1, True),
+    "while a shard is written": ("cosearch.files.sealed:write_text", 2, False),
+    "after the first shard": ("cosearch.rollouts.shards:Shards.write", 1, True),
     "between rollout and update": ("cosearch.train.loop:assign_credit", 1, False),
     "between the two updates": ("cosearch.train.loop:learn", 1, True),
     "after both updates, before evaluation": ("cosearch.train.loop:learn", 2, True),
     "in the second round's update": (f"{TRAINER}.update", 4, True),
-    "mid-Parquet, before it is renamed": ("cosearch.core.durable:sync", 12, False),
+    "mid-Parquet, before it is renamed": ("cosearch.files.durable:sync", 12, False),
     "mid-checkpoint, the first model written": (f"{TRAINER}.save", 1, True),
-    "mid-checkpoint, before the old one goes": ("cosearch.train.resume:remove_folder", 1, False),
+    "mid-checkpoint, before the old one goes": ("cosearch.rollouts.resume:remove_folder", 1, False),
     "after the first round's checkpoint": (f"{STATE}.save", 1, True),
     "mid-publishing, rollouts copied": (f"{STATE}.publish", 1, True),
     "mid-publishing, one model exported": (f"{TRAINER}.export", 1, True),
@@ -76,7 +76,7 @@ def test_a_killed_stage_runs_to_the_same_bytes(
 
 def test_a_killed_rollout_repeats_one_shard(calm: Lab, tmp_path: Path) -> None:
     lab = calm.copy(tmp_path / "project", without=TRAINED)
-    lab.stage(*TRAIN, prepare=kill_at("cosearch.train.shards:Shards.write", 2))
+    lab.stage(*TRAIN, prepare=kill_at("cosearch.rollouts.shards:Shards.write", 2))
     (kept,) = lab.folder.glob(".runs/tiny/train@cosearch-0/*/shards/round_000001/shard_*.json")
     before = kept.stat().st_mtime_ns
     lab.stage(*TRAIN, prepare=kill_at("cosearch.train.loop:assign_credit", 1))
@@ -90,7 +90,7 @@ def test_a_killed_rollout_repeats_one_shard(calm: Lab, tmp_path: Path) -> None:
     ("where", "nth", "after"),
     [
         (SAMPLE, 2, False),
-        ("cosearch.train.shards:Shards.write", 1, True),
+        ("cosearch.rollouts.shards:Shards.write", 1, True),
         ("cosearch.evaluation.systems:write_frame", 1, True),
         (f"{STATE}.discard", 1, False),
     ],
@@ -102,7 +102,7 @@ def test_a_killed_evaluation_repeats_no_finished_shard(
     killed = lab.stage(*EVALUATE, prepare=kill_at(where, nth, after=after))
     assert killed.code == -signal.SIGKILL, killed.said
     kept = len(list(lab.folder.glob(".runs/tiny/evaluate@cosearch-0/*/shards/*/shard_*.json")))
-    left = kill_at("cosearch.train.shards:Shards.write", 3 - kept + 1)
+    left = kill_at("cosearch.rollouts.shards:Shards.write", 3 - kept + 1)
     ended = lab.stage(*EVALUATE, prepare=left)
     assert ended.code == 0, ended.said
     assert lab.bytes_of(f"{EVALUATED}/**/*") == calm.bytes_of(f"{EVALUATED}/**/*")

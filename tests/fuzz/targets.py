@@ -20,7 +20,7 @@ from cosearch.core.protocols import Segment
 from cosearch.data.corpus import read_passages
 from cosearch.data.lists import read_qrels
 from cosearch.data.questions import QuestionFile, load_questions
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.methods.zerosearch import read_documents
 
 ROOT = Path(__file__).parents[2]

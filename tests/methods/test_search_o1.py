@@ -11,7 +11,7 @@ from cosearch.core.observe import PendingSearch
 from cosearch.core.prompts import load_template
 from cosearch.core.rollout import roll_out
 from cosearch.core.types import Note, SpanKind, Terminal, Trajectory
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.engines.scripted import CONTROLS, ScriptedRetriever
 from cosearch.methods.bundle import METHODS
 from cosearch.methods.search_o1 import GAP, GRAMMAR, NoteStage, abridge, first_reason

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cosearch import config
-from cosearch.config import Settings
+from cosearch.params.settings import Settings, load_settings
 from stages.base_models import obtain
 
 ROOT = Path(__file__).parents[2]
@@ -27,11 +26,11 @@ def copied(profile: str, like: str, root: Path) -> Settings:
         block["models"][name] = folder and folder.replace(f"/{like}/", f"/{profile}/")
     params["profiles"][profile] = block
     (root / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    return config.load(profile, root / "params.yaml")
+    return load_settings(profile, root / "params.yaml")
 
 
 def test_models_of_profile_paper_come_from_the_hub(tmp_path: Path) -> None:
-    settings = config.load("paper", ROOT / "params.yaml")
+    settings = load_settings("paper", ROOT / "params.yaml")
     with pytest.raises(ValueError, match="cannot be fetched") as caught:
         obtain(settings, tmp_path, unreachable, lambda _: None)
     assert "Qwen/Qwen2.5-7B-Instruct@" in str(caught.value)

@@ -26,7 +26,7 @@ CARRIERS = (
 )
 EXEMPT = {f"cosearch/{name}.py" for name in CARRIERS}
 """They only carry values that ``params`` tracks, and show progress (docs/decisions.md)."""
-WATCHED = {ROOT / "cosearch/stage.py": {ROOT / "cosearch/engines/build.py"}}
+WATCHED = {ROOT / "cosearch/run/stage.py": {ROOT / "cosearch/engines/build.py"}}
 """Edges that lead to those who watch alone; what they need changes no output."""
 STAGES = {
     name: block.get("do", block)

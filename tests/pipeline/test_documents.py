@@ -15,8 +15,8 @@ import pytest
 import yaml
 from dvc.cli import DvcParserError
 
-from cosearch import config
 from cosearch.__main__ import main
+from cosearch.params.settings import load_settings
 from tests.pipeline.commands import Words, check, parameters, stage_names
 from tests.pipeline.documents import (
     ROOT,
@@ -138,7 +138,7 @@ def test_the_example_parameters_are_good(tmp_path: Path) -> None:
     for rows, key in (("evaluations", "system"), ("systems", "method")):  # of the new method
         params[rows] = {n: row for n, row in params[rows].items() if row[key] != "feedback"}
     write_parameters(tmp_path, params)
-    settings = config.load("mine", tmp_path / "params.yaml")
+    settings = load_settings("mine", tmp_path / "params.yaml")
     assert len(named) == 3
     assert settings.file.variants["no_gate"].set == {"reward.gamma": 0.0}
     assert {"train@no_gate-0", "evaluate@no_gate-0", "evaluate@feedback-0"} <= stage_names()

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cosearch.artifacts import ROLLOUT_SCHEMA
+from cosearch.files.artifacts import ROLLOUT_SCHEMA
 from tests.pipeline.project import Project
 
 VARIANTS = ("retrieval_only", "fixed_ranker", "cosearch")

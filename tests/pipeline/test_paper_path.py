@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cosearch.artifacts import LISTS_SCHEMA, ROLLOUT_SCHEMA
-from cosearch.stage import _serves
+from cosearch.files.artifacts import LISTS_SCHEMA, ROLLOUT_SCHEMA
+from cosearch.run.stage import _serves
 from tests.pipeline.paper import LISTS, make_paper_project, run_ranks, run_row, run_stages
 from tests.pipeline.project import ROOT, Project
 

@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 import yaml
 
-from cosearch import config
-from cosearch.artifacts import ROLLOUT_SCHEMA, Paths, read_json
 from cosearch.evaluation.systems import evaluate_system
-from cosearch.progress import Progress
-from cosearch.rows import Evaluation, Training
-from cosearch.stage import Stage
+from cosearch.files.artifacts import ROLLOUT_SCHEMA, Paths, read_json
+from cosearch.params.rows import Evaluation, Training
+from cosearch.params.settings import load_settings
+from cosearch.run.progress import Progress
+from cosearch.run.stage import Stage
 from cosearch.train.joint import read_trained, train_variant
 from tests.pipeline.project import ROOT, Project
 
@@ -42,7 +42,7 @@ def folder(reproduced: Project) -> Iterator[Path]:
 
 
 def stage(name: str, row: str) -> Stage:
-    return Stage(name, config.load("tiny"), Paths("tiny"), {"row": row}, Progress())
+    return Stage(name, load_settings("tiny"), Paths("tiny"), {"row": row}, Progress())
 
 
 def trained(name: str) -> Path:

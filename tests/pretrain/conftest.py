@@ -8,7 +8,7 @@ import torch
 from cosearch.core.types import Passage
 from cosearch.data.world import World, build_world
 from cosearch.data.world_lexicon import LexiconSize
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.pretrain.fiction import Episode, draw_episodes
 from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.words import WordCodec, build_vocabulary, save_tokenizer

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cosearch.data.world import World
 from cosearch.data.world_lexicon import YEARS, LexiconSize, draw_names
 from cosearch.data.world_relations import RELATIONS
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.pretrain.documents import Falsehoods, Simulation, read_documents, simulator_row
 from cosearch.pretrain.fiction import Episode
 from cosearch.pretrain.prompts import Prompts

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.pretrain.fiction import Episode
 from cosearch.pretrain.fit import ModelShape, new_scorer
 from cosearch.pretrain.pairs import PairList, listwise_loss, pair_list, score_pairs

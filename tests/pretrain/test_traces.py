@@ -11,7 +11,7 @@ from cosearch.core.prompts import document_segments, fill_template, fill_text, l
 from cosearch.core.protocols import Segment
 from cosearch.core.types import Candidate, Sampling
 from cosearch.data.world import World
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.pretrain.fiction import Episode
 from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.traces import Row, Script, agent_row, ranker_row

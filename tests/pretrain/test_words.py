@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cosearch.core.protocols import Message, Segment
-from cosearch.engines.codec_hf import HfCodec
+from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.pretrain.words import (
     ANSWER,
     ANSWER_END,

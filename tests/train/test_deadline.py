@@ -11,7 +11,7 @@ import pytest
 
 from cosearch.core.protocols import Choose, Generate, Retrieve
 from cosearch.core.types import Candidate, Generation, Passage, Sampling
-from cosearch.train.deadline import (
+from cosearch.rollouts.deadline import (
     EngineFault,
     Limits,
     check_answers,
@@ -141,7 +141,7 @@ def test_the_watch_stops_what_hangs_and_nothing_else() -> None:
 
 HANG = """
 import threading
-from cosearch.train.deadline import Limits, guarded
+from cosearch.rollouts.deadline import Limits, guarded
 hang = lambda requests: threading.Event().wait()
 guarded("retriever", hang, Limits(0.1, 3, 0.0), lambda *_: None)([])
 """

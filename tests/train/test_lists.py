@@ -10,20 +10,28 @@ import polars as pl
 import pytest
 import yaml
 
-from cosearch import config, schema
-from cosearch.artifacts import LISTS_SCHEMA, Paths, move_folder, read_frame, read_json, write_frame
-from cosearch.core.hashes import hash_file
 from cosearch.core.seeds import derive
 from cosearch.data.assemble import assemble, read_questions
 from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_collection
 from cosearch.data.world import build_world
-from cosearch.evaluation.report_page import manifest_rows
-from cosearch.progress import Progress
-from cosearch.stage import Stage
+from cosearch.files.artifacts import (
+    LISTS_SCHEMA,
+    Paths,
+    move_folder,
+    read_frame,
+    read_json,
+    write_frame,
+)
+from cosearch.files.hashes import hash_file
+from cosearch.params import blocks
+from cosearch.params.settings import Settings, load_settings
+from cosearch.report.write import manifest_rows
+from cosearch.rollouts.wiring import Parts
+from cosearch.run.progress import Progress
+from cosearch.run.stage import Stage
 from cosearch.train import lists as made
 from cosearch.train.lists import Lists, make_lists
-from cosearch.train.wiring import Parts
 
 ROOT = Path(__file__).parents[2]
 SOURCES: dict[str, Any] = {
@@ -82,8 +90,8 @@ def make_stage(folder: Path, sources: Mapping[str, Any], lists: int) -> Stage:
     tiny["fixed_ranker"]["lists"] = lists
     (folder / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
     (folder / "models").symlink_to(ROOT / "models")
-    settings, paths = config.load("tiny", folder / "params.yaml"), Paths("tiny")
-    assemble(settings.section(schema.Data), folder / "files", paths)
+    settings, paths = load_settings("tiny", folder / "params.yaml"), Paths("tiny")
+    assemble(settings.section(blocks.Data), folder / "files", paths)
     settings.asked.clear()
     open_collection(settings, Corpus(paths.corpus), Path("work"), lambda *_: None)
     move_folder(Path("work/index"), paths.index)
@@ -111,7 +119,7 @@ def lazy(stage: Stage, folder: str = "lists") -> Lists:
 
 
 def test_lists_come_from_every_source_in_one_seeded_order(stage: Stage) -> None:
-    frame, seed = lists_of("lists"), stage.settings.section(schema.FixedRanker).seed
+    frame, seed = lists_of("lists"), stage.settings.section(blocks.FixedRanker).seed
     counts = dict(frame["dataset"].value_counts().iter_rows())
     assert 0 < counts["nq"] <= 12
     assert 0 < counts["msmarco"] <= 10
@@ -148,9 +156,7 @@ def test_fewer_lists_are_the_first_of_the_order(stage: Stage) -> None:
     block = settings.file.profiles["tiny"].fixed_ranker.model_copy(update={"lists": 5})
     profile = settings.file.profiles["tiny"].model_copy(update={"fixed_ranker": block})
     file = settings.file.model_copy(update={"profiles": {"tiny": profile}})
-    short = Stage(
-        stage.name, config.Settings(file, "tiny"), stage.paths, stage.axes, stage.progress
-    )
+    short = Stage(stage.name, Settings(file, "tiny"), stage.paths, stage.axes, stage.progress)
     make_lists(short, Path("short"))
     assert lists_of("short").equals(lists_of("lists").head(5))
 

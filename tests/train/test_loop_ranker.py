@@ -15,15 +15,15 @@ from cosearch.core.protocols import Generate, JudgeCase
 from cosearch.core.rollout import roll_out
 from cosearch.core.score import CrossEncoderStage
 from cosearch.core.types import Passage, Question, Sampling
-from cosearch.engines.heads import PickHead
-from cosearch.engines.loss import LossRules
-from cosearch.engines.ranker_cross_encoder import CrossEncoder
+from cosearch.engines.policies.heads import PickHead
+from cosearch.engines.policies.loss import LossRules
+from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
+from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
 from cosearch.engines.scripted import ScriptedCodec, ScriptedPolicy, ScriptedRetriever
-from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.rollouts.policy import Policy
+from cosearch.rollouts.resume import RunStore
 from cosearch.train.guards import Diverged, Guards
 from cosearch.train.loop import LoopRules, train
-from cosearch.train.policy import Policy
-from cosearch.train.resume import RunStore
 from tests.core.builders import ASSISTANT, CODEC, agent_rules, answer_turn, preset, search_turn
 from tests.micro import save_scorer
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cosearch.train.measure import measure
+from cosearch.rollouts.measure import measure
 from tests.core.builders import call, preset, question, trajectory
 
 PAPER = preset("paper")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.engines.generator_hf import HfGenerator
-from cosearch.engines.heads import CausalHead
-from cosearch.engines.loss import LossRules
-from cosearch.engines.trainer_torch import OptimizerRules, TorchTrainer
-from cosearch.train.policy import Policy, give_way, learn, prepare, serving
+from cosearch.engines.policies.generator_hf import HfGenerator
+from cosearch.engines.policies.heads import CausalHead
+from cosearch.engines.policies.loss import LossRules
+from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.rollouts.policy import Policy, give_way, learn, prepare, serving
 from tests.micro import EOS, VOCABULARY, samples, save_causal_lm
 
 

@@ -25,8 +25,8 @@ from cosearch.core.types import (
     Terminal,
     Trajectory,
 )
-from cosearch.train.retrieved import Remembering
-from cosearch.train.shards import NoMemory, Shards, pack, unpack
+from cosearch.rollouts.retrieved import Remembering
+from cosearch.rollouts.shards import NoMemory, Shards, pack, unpack
 
 SAMPLING = Sampling(0.6, 1.0, 0, 9)
 ANY_TEXT = st.text(alphabet=st.characters(), max_size=8)

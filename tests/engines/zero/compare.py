@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from cosearch.core.types import Sample
-from cosearch.engines.heads import CausalHead, Head
-from cosearch.engines.trainer_torch import TorchTrainer, UpdateStats
-from cosearch.engines.zero import Plan
+from cosearch.engines.policies.heads import CausalHead, Head
+from cosearch.engines.policies.trainer_torch import TorchTrainer, UpdateStats
+from cosearch.engines.policies.zero import Plan
 from tests.engines.zero import worker
 from tests.micro import VOCABULARY
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cosearch.engines.ranks import Ranks, join
+from cosearch.engines.policies.ranks import Ranks, join
 from tests.engines.zero import worker
 from tests.engines.zero.compare import FIVE, Wanted, reference, trained
 from tests.micro import save_causal_lm

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from cosearch.core.protocols import NotFinite
-from cosearch.engines.heads import PickHead
-from cosearch.engines.ranks import Ranks
-from cosearch.engines.trainer_deepspeed import DeepSpeedTrainer
-from cosearch.engines.zero import DTYPES
+from cosearch.engines.policies.heads import PickHead
+from cosearch.engines.policies.ranks import Ranks
+from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer
+from cosearch.engines.policies.zero import DTYPES
 from tests.engines.zero import worker
 from tests.engines.zero.compare import (
     FIVE,

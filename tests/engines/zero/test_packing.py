@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosearch.core.types import Sample
-from cosearch.engines.heads import Batch, CausalHead
-from cosearch.engines.packing import PackedHead, attention_for
-from cosearch.engines.ranks import flat, samples_of
+from cosearch.engines.policies.heads import Batch, CausalHead
+from cosearch.engines.policies.packing import PackedHead, attention_for
+from cosearch.engines.policies.ranks import flat, samples_of
 from tests.engines.zero import worker
 from tests.micro import VOCABULARY
 

@@ -16,12 +16,12 @@ from deepspeed.utils import safe_get_full_optimizer_state
 
 from cosearch.core.protocols import NotFinite
 from cosearch.core.types import Sample
-from cosearch.engines.loss import LossRules
-from cosearch.engines.ranks import Ranks, join
-from cosearch.engines.shard import Shard
-from cosearch.engines.trainer_deepspeed import DeepSpeedTrainer, serve
-from cosearch.engines.trainer_torch import OptimizerRules
-from cosearch.engines.zero import Plan, ZeroRules
+from cosearch.engines.policies.loss import LossRules
+from cosearch.engines.policies.ranks import Ranks, join
+from cosearch.engines.policies.shard import Shard
+from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer, serve
+from cosearch.engines.policies.trainer_torch import OptimizerRules
+from cosearch.engines.policies.zero import Plan, ZeroRules
 from tests.micro import VOCABULARY, samples
 
 LOSS = LossRules(0.2, "sum_per_sequence", 3.0, 0.1, None, 16)

@@ -1,0 +1,1 @@
+"""The small commands of ``python -m cosearch`` beside the graph."""

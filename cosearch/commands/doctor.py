@@ -1,0 +1,277 @@
+"""``python -m cosearch doctor``: what this machine can run of a profile, and the fix for each lack.
+
+What is looked at comes in through ``Probes``, so that nothing here depends on the machine.
+"""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.table import Table
+
+from cosearch.files.artifacts import Paths
+from cosearch.params import blocks
+from cosearch.params.plan import Least
+from cosearch.params.settings import Settings
+from cosearch.plan.cost import Machine
+from cosearch.plan.layout import GIB
+from cosearch.plan.outlook import Outlook
+from cosearch.plan.tables import settings_text
+
+PYTHON = ((3, 11), (3, 13))
+"""Versions that the pins allow: from, and below."""
+PACKAGES = ("torch", "transformers", "polars", "pyarrow", "pydantic", "dvc", "deepspeed")
+GPU_PACKAGES = ("vllm", "faiss-gpu")
+FAISS = ("faiss-cpu", "faiss-gpu")
+SETUP, SETUP_GPU = "make setup", "make setup EXTRAS=gpu,dev"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A GPU and its memory, GiB."""
+
+    name: str
+    memory: float
+
+
+class Probes(Protocol):
+    """What is asked of a machine."""
+
+    def python(self) -> tuple[int, int]:
+        """Major and minor version."""
+
+    def version(self, package: str) -> str | None:
+        """Of an installed package."""
+
+    def cards(self) -> Sequence[Card]:
+        """GPUs, none where there are none."""
+
+    def cores(self) -> int:
+        """CPU cores that may be used."""
+
+    def memory(self) -> float:
+        """GiB of host memory."""
+
+    def disk(self) -> float:
+        """GB free where outputs go."""
+
+    def variable(self, name: str) -> str | None:
+        """A variable of the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. ``fix`` is None where nothing is lacking."""
+
+    name: str
+    found: str
+    fix: str | None = None
+
+
+def examine(settings: Settings, paths: Paths, probes: Probes, root: Path = Path()) -> list[Finding]:
+    """Everything that the profile needs, in the order in which lacks are best mended."""
+    return [
+        *_packages(settings, probes),
+        *_hardware(settings, probes),
+        *_models(settings, root),
+        *_data(settings, probes, root),
+        _outputs(paths, root),
+    ]
+
+
+def show_findings(findings: Sequence[Finding], profile: str, console: Console) -> bool:
+    """Print the findings; returns whether the profile can run."""
+    if console.is_terminal:
+        console.print(_table(findings, profile))
+    else:
+        for one in findings:
+            fix = f"; fix: {one.fix}" if one.fix else ""
+            line = f"{_mark(one)} {one.name}: {one.found}{fix}"
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
+    lacks = sum(one.fix is not None for one in findings)
+    verdict = f"{lacks} lacking" if lacks else "nothing is lacking"
+    console.print(f"profile {profile}: {verdict}", highlight=False)
+    return not lacks
+
+
+def _table(findings: Sequence[Finding], profile: str) -> Table:
+    table = Table(title=f"Profile {profile} on this machine", title_justify="left")
+    for name in ("", "what", "found", "fix"):
+        table.add_column(name, overflow="fold")
+    for one in findings:
+        table.add_row(_mark(one), one.name, one.found, one.fix or "")
+    return table
+
+
+def _mark(finding: Finding) -> str:
+    return "ok  " if finding.fix is None else "lack"
+
+
+def _least(settings: Settings) -> Least:
+    known = settings.file.plan.least
+    if settings.profile not in known:
+        raise ValueError(f"plan.least: no {settings.profile!r}; say what the profile needs")
+    return known[settings.profile]
+
+
+def _packages(settings: Settings, probes: Probes) -> Iterator[Finding]:
+    low, high = PYTHON
+    own = probes.python()
+    fix = None if low <= own < high else f"PYTHON=python3.11 {SETUP}"
+    yield Finding("Python", ".".join(map(str, own)), fix)
+    gpus = _least(settings).gpus
+    setup = SETUP_GPU if gpus else SETUP
+    for name in PACKAGES + (GPU_PACKAGES if gpus else ()):
+        version = probes.version(name)
+        yield Finding(name, version or "not installed", None if version else setup)
+    if not gpus:
+        found = [f"{name} {probes.version(name)}" for name in FAISS if probes.version(name)]
+        yield Finding("faiss", ", ".join(found) or "not installed", None if found else setup)
+    if all(probes.version(name) for name in FAISS):
+        fix = "uninstall one: both are the module `faiss`"
+        yield Finding("faiss-cpu beside faiss-gpu", "both installed", fix)
+
+
+def _hardware(settings: Settings, probes: Probes) -> Iterator[Finding]:
+    least = _least(settings)
+    yield Finding("CPU cores", str(probes.cores()))
+    yield _amount("memory", probes.memory(), least.memory, "GiB", "a machine with more memory")
+    yield _amount("free disk", probes.disk(), least.disk, "GB", "free space, or another disk")
+    cards = probes.cards()
+    shown = ", ".join(f"{card.name} {card.memory:.0f} GiB" for card in cards) or "none"
+    fix = "a machine with GPUs; see `python -m cosearch plan`" if least.gpus and not cards else None
+    yield Finding("GPUs", shown, fix)
+    if least.gpus and cards:
+        yield _fit(settings, cards)
+
+
+def _fit(settings: Settings, cards: Sequence[Card]) -> Finding:
+    """Whether joint training fits on the GPUs, by the smallest of them."""
+    outlook = Outlook.of(settings)
+    usual = settings.file.plan.gpus[settings.file.plan.gpu]
+    gpu = usual.model_copy(update={"memory": min(card.memory for card in cards)})
+    verdict = outlook.verdict(Machine("found", gpu, len(cards)))
+    if not verdict.phases:
+        return Finding("joint training", "memory is not planned: not all of vllm and deepspeed")
+    if verdict.fits:
+        return Finding("joint training", "fits into the GPUs' memory")
+    fix = "more or larger GPUs"
+    if verdict.others:
+        fix = f"profiles.{settings.profile}: {settings_text(verdict.others[0])}"
+    return Finding("joint training", "; ".join(verdict.reasons), fix)
+
+
+def _models(settings: Settings, root: Path) -> Iterator[Finding]:
+    names = settings.section(blocks.Models).model_dump().values()
+    for folder in dict.fromkeys(filter(None, names)):
+        path = root / folder
+        lack = "no such folder"
+        if path.is_dir():
+            lack = "" if (path / "config.json").is_file() else "no config.json"
+            lack = lack or ("" if any(path.glob("*.safetensors")) else "no *.safetensors")
+        yield Finding(folder, lack or "present", _fetch_models(settings) if lack else None)
+
+
+def _data(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
+    data = settings.section(blocks.Data)
+    if data.source == "world":
+        yield Finding("data", "generated by the stage `data`")
+        return
+    folder = root / (probes.variable("COSEARCH_DATA") or data.folder or ".")
+    files = [source.path for row in data.sets.values() for source in row.files.values()]
+    files += [name for source in data.lists.values() for name in source.files()]
+    for name in dict.fromkeys(filter(None, [*files, data.corpus, data.reference_run])):
+        path = folder / name
+        size = path.stat().st_size if path.is_file() else None
+        found = "missing" if size is None else f"{size:,} bytes"
+        yield Finding(f"data: {name}", found, _fetch_data(settings) if size is None else None)
+
+
+def _outputs(paths: Paths, root: Path) -> Finding:
+    done = (root / paths.root).is_dir()
+    return Finding("outputs", f"{paths.root}: {'some are there' if done else 'none yet'}")
+
+
+def _amount(name: str, have: float, least: float, unit: str, fix: str) -> Finding:
+    found = f"{have:.0f} {unit} of {least:.0f} needed"
+    return Finding(name, found, None if have >= least else fix)
+
+
+def _fetch_models(settings: Settings) -> str:
+    """How models of the profile are had."""
+    if settings.section(blocks.Data).source == "world":
+        return "git checkout models, or make base-models"
+    if settings.profile in settings.file.hub:
+        return f"make {settings.profile}-data"
+    return f"HF_HUB_OFFLINE=0 python -m stages.base_models --profile {settings.profile}"
+
+
+def _fetch_data(settings: Settings) -> str:
+    """How data of the profile are had."""
+    if settings.profile in settings.file.hub:
+        return f"make {settings.profile}-data"
+    return "put it there, or name its folder: COSEARCH_DATA=folder"
+
+
+@dataclass(frozen=True, slots=True)
+class RealProbes:
+    """This machine."""
+
+    def python(self) -> tuple[int, int]:
+        """Of the running interpreter."""
+        return sys.version_info[:2]
+
+    def version(self, package: str) -> str | None:
+        """From the installed distributions; nothing is imported."""
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+
+    def cards(self) -> list[Card]:
+        """From nvidia-smi; none where it is missing or fails."""
+        query = ["--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+        try:
+            done = subprocess.run(
+                ["nvidia-smi", *query], capture_output=True, text=True, check=True, timeout=30
+            )
+        except (OSError, subprocess.SubprocessError):
+            return []
+        return read_cards(done.stdout)
+
+    def cores(self) -> int:
+        """That this process may run on."""
+        return len(os.sched_getaffinity(0))
+
+    def memory(self) -> float:
+        """Of the machine, or of the control group where that allows less."""
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        limit = Path("/sys/fs/cgroup/memory.max")
+        text = limit.read_text("utf-8").strip() if limit.is_file() else "max"
+        return min(pages, int(text) if text.isdigit() else pages) / GIB
+
+    def disk(self) -> float:
+        """Free below the working folder."""
+        return shutil.disk_usage(".").free / 1e9
+
+    def variable(self, name: str) -> str | None:
+        """Of this process."""
+        return os.environ.get(name)
+
+
+def read_cards(text: str) -> list[Card]:
+    """GPUs of nvidia-smi's ``name, MiB`` lines."""
+    rows = [line.rpartition(",") for line in text.splitlines() if "," in line]
+    return [Card(name.strip(), float(memory) / 1024) for name, _, memory in rows]
+
+
+def real_probes() -> Probes:
+    """The probes of this machine."""
+    return RealProbes()

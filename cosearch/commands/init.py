@@ -1,0 +1,247 @@
+"""A profile over a user's own files: ``python -m cosearch init``.
+
+The files are checked whole, with the first faulty rows by line; then ``profiles/NAME`` and a block
+of params.yaml are written. The block is a copy of another profile's, comments included, with its
+data and models exchanged; every other line of params.yaml stays to the byte.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cosearch.data.corpus import passages_of
+from cosearch.data.formats import FORMATS, Row, sniff
+from cosearch.data.questions import order_key
+from cosearch.files.artifacts import write_jsonl, write_text
+from cosearch.files.hashes import hash_file
+from cosearch.params.settings import load_settings
+
+SHOWN_FAULTS = 5
+SPLITS = ("train", "dev", "test")
+SHARES = (0.6, 0.8, 1.0)
+"""Where rows name no split: the shares of train, and of train and dev, in hash order."""
+Parsed = TypeVar("Parsed")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A new profile: rows by split, passages, and what was written."""
+
+    name: str
+    splits: dict[str, int]
+    passages: int
+
+    def lines(self) -> list[str]:
+        """What was found, and the commands that come next."""
+        counts = ", ".join(f"{number} {split}" for split, number in self.splits.items())
+        graph = f"profiles/{self.name}/dvc.yaml"
+        return [
+            f"questions: {sum(self.splits.values())} ({counts}); passages: {self.passages}",
+            f"wrote profiles/{self.name} and profiles.{self.name} in params.yaml; next:",
+            f"  dvc repro --single-item --force {graph}:data",
+            f"  dvc repro {graph}:report@core_seed_0",
+            f"  python -m cosearch show --profile {self.name} --scope core_seed_0",
+        ]
+
+
+def make_profile(
+    name: str, questions: Path, corpus: Path, *, like: str, kind: str, root: Path = Path()
+) -> Found:
+    """Check the files and write the profile ``name`` after the pattern of ``like``.
+
+    Raises:
+        ValueError: a name that is taken or not one, faulty rows, too few of them.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r}: a name has lower case letters, digits and underscores")
+    settings = load_settings(like, root / "params.yaml")
+    if name in settings.file.profiles or (root / "profiles" / name).exists():
+        raise ValueError(f"profile {name!r} is there already")
+    rows = check_questions(questions)
+    passages = check_corpus(corpus)
+    if passages < (needed := settings.method().rollout.top_n):
+        raise ValueError(f"{corpus}: {passages} passages, but a search asks for {needed}")
+    splits = assign_splits(rows)
+    counts = {split: sum(1 for chosen in splits if chosen == split) for split in SPLITS}
+    if not all(counts.values()):
+        raise ValueError(f"{questions}: every split needs a question, not {counts}")
+    launch, folder = _launch(like, root), root / "profiles" / name
+    write_jsonl(folder / "questions.jsonl", map(_unified, rows, splits))
+    told = f"# See ../../profile.yaml.\nprofile: {name}\nroot: ../..\n{launch}\n"
+    write_text(folder / "profile.yaml", told)
+    _link(folder, name, like, root)
+    source = f"{questions.name} {hash_file(questions)}, {corpus.name} {hash_file(corpus)}"
+    place = os.path.relpath(corpus.resolve(), root.resolve())
+    data = data_block(name, kind, place, source)
+    params = root / "params.yaml"
+    write_text(params, add_profile(params.read_text("utf-8"), name, like, data))
+    load_settings(name, params)
+    return Found(name, counts, passages)
+
+
+def check_questions(path: Path) -> list[tuple[str, Row]]:
+    """Rows with their ids, of any known format. Raises ValueError with the first faulty rows."""
+    form: list[str] = []
+    seen: set[str] = set()
+
+    def parse(number: int, record: dict[str, object]) -> tuple[str, Row]:
+        if not form and (found := sniff(record)):
+            form.append(found)
+        if not form:
+            raise ValueError(f"no known format has keys {sorted(record)}")
+        row = FORMATS[form[0]].parse(record)
+        if not any(gold.strip() for gold in row.golds):
+            raise ValueError("no gold answer")
+        id_ = _new(row.id or str(number), seen)
+        return id_, row
+
+    return _rows(path, parse)
+
+
+def check_corpus(path: Path) -> int:
+    """Number of passages. Raises ValueError with the first faulty rows."""
+    seen: set[str] = set()
+
+    def parse(number: int, record: dict[str, object]) -> int:
+        found = passages_of(record)
+        for passage in found:
+            if not passage.text:
+                raise ValueError(f"passage {passage.title!r} has no text")
+            if passage.id:
+                _new(passage.id, seen)
+        return len(found)
+
+    return sum(_rows(path, parse))
+
+
+def assign_splits(rows: Sequence[tuple[str, Row]]) -> list[str]:
+    """The splits that the rows name, or else a split by hash order that no row's place changes."""
+    named = [row.split for _, row in rows]
+    if all(split in SPLITS for split in named):
+        return [split for split in named if split]
+    order = sorted(range(len(rows)), key=lambda index: order_key("init", rows[index][0]))
+    splits = [""] * len(rows)
+    for place, index in enumerate(order):
+        share = (place + 1) / len(rows)
+        splits[index] = next(s for s, upto in zip(SPLITS, SHARES, strict=True) if share <= upto)
+    return splits
+
+
+def data_block(name: str, kind: str, corpus: str, source: str) -> str:
+    """The ``data`` block of params.yaml; ``source`` names the files' contents, so that a change of
+    theirs changes the parameters."""
+    path = f"profiles/{name}/questions.jsonl"
+    files = "".join(
+        f"            {split}: {{path: {path}, split: {split},"
+        f" source: {json.dumps(source, ensure_ascii=False)}, format: unified}}\n"
+        for split in SPLITS
+    )
+    return (
+        f"    data:\n      source: files\n      folder: .\n"
+        f"      corpus: {json.dumps(corpus, ensure_ascii=False)}\n"
+        f"      reference_run: null\n      seed: 8\n      eval_fraction: 1.0\n"
+        f"      sets:\n        {name}:\n          kind: {kind}\n          train: null\n"
+        f"          dev: null\n          test: null\n          files:\n{files}"
+        f"      lists: {{}}\n"
+    )
+
+
+def add_profile(text: str, name: str, like: str, data: str) -> str:
+    """params.yaml with a copy of profile ``like`` behind the last profile."""
+    start, end = _span(text, r"^profiles:", 0)
+    first, last = _span(text[start:end], rf"^  {like}:", 2)
+    block = text[start + first : start + last]
+    block = block.replace(f"  {like}:", f"  {name}:", 1).replace(
+        f"models/{like}/", f"models/{name}/"
+    )
+    block = re.sub(r"questions_per_set: \w+", "questions_per_set: null", block)
+    begin, stop = _span(block, r"^    data:", 4)
+    block = _rename_anchors(f"{block[:begin]}{data}{block[stop:]}", name)
+    return f"{text[:end]}{block}{text[end:]}"
+
+
+def _rename_anchors(block: str, name: str) -> str:
+    """YAML takes an anchor once: those that the block defines get names of their own."""
+    for anchor in set(re.findall(r"(?<=[\s\[,])&(\w+)", block)):
+        block = re.sub(rf"(?<=[\s\[,])([&*]){anchor}\b", rf"\1{name}_{anchor}", block)
+    return block
+
+
+def _span(text: str, head: str, indent: int) -> tuple[int, int]:
+    """From a key's line to the next line that is indented no further."""
+    found = re.search(head, text, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"params.yaml: no line {head!r}")
+    after = re.compile(rf"^ {{0,{indent}}}\S", re.MULTILINE).search(text, found.end())
+    return found.start(), after.start() if after else len(text)
+
+
+def _launch(like: str, root: Path) -> str:
+    """What starts a training stage of ``like``, by its profile.yaml."""
+    for folder in (root / "profiles" / like, root):
+        path = folder / "profile.yaml"
+        told = path.read_text("utf-8") if path.is_file() else ""
+        launch = re.search(r"^launch: .+$", told, re.MULTILINE)
+        if launch and re.search(rf"^profile: {like}$", told, re.MULTILINE):
+            return launch[0]
+    raise ValueError(f"profile {like!r} has no profile.yaml with a launch")
+
+
+def _link(folder: Path, name: str, like: str, root: Path) -> None:
+    """The folder's graph, parameters and models are those of the project and of ``like``."""
+    for file in ("dvc.yaml", "params.yaml"):
+        (folder / file).symlink_to(Path("../..") / file)
+    models = root / "models" / name
+    if not models.is_symlink():
+        models.symlink_to(like)
+
+
+def _rows(path: Path, parse: Callable[[int, dict[str, object]], Parsed]) -> list[Parsed]:
+    good, faults = [], []
+    for number, line in _lines(path):
+        try:
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(f"{type(record).__name__}, not an object")
+            good.append(parse(number, record))
+        except KeyError as error:
+            faults.append(f"line {number}: no key {error}")
+        except (ValueError, TypeError, AttributeError) as error:
+            faults.append(f"line {number}: {error}")
+    if faults:
+        shown = "; ".join(faults[:SHOWN_FAULTS])
+        raise ValueError(f"{path}: {len(faults)} of {len(good) + len(faults)} rows: {shown}")
+    if not good:
+        raise ValueError(f"{path}: no rows")
+    return good
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    with path.open(encoding="utf-8") as lines:
+        yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _new(id_: str, seen: set[str]) -> str:
+    if id_ in seen:
+        raise ValueError(f"duplicate id {id_!r}")
+    seen.add(id_)
+    return id_
+
+
+def _unified(pair: tuple[str, Row], split: str) -> dict[str, object]:
+    id_, row = pair
+    return {
+        "id": id_,
+        "question": row.text,
+        "golden_answers": row.golds,
+        "answer_aliases": (),
+        "supporting_ids": row.supporting,
+        "split": split,
+    }

@@ -1,0 +1,61 @@
+"""What runs, where it is, and what died: ``python -m cosearch status``, from the stages' leases."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cosearch.run.lease import read_lease
+
+RUNS = Path(".runs")
+
+
+def status(runs: Path, now: float) -> list[str]:
+    """One line per stage that runs or did not end well, in name order; ``now`` is epoch seconds."""
+    lines = []
+    for path in sorted(runs.glob("*/*/lease.json")):
+        name = path.parent.relative_to(runs).as_posix()
+        try:
+            said, alive = read_lease(path.parent)
+        except (OSError, ValueError):  # it ended just now, or is written by something else
+            continue
+        lines.append(f"{name}: {_line(said, alive, now)}")
+    return lines
+
+
+def show_status() -> None:
+    """Print ``status`` of the project in the current folder."""
+    lines = status(RUNS, time.time())
+    print("\n".join(lines) if lines else "nothing runs, and nothing was left unfinished")
+
+
+def _line(said: Mapping[str, Any], alive: bool, now: float) -> str:
+    if alive:
+        heard = _clock(now - said["updated"])
+        return f"runs, {_where(said)}, {_eta(said)}heard of {heard} ago, pid {said['pid']}"
+    again = "the same command goes on from its state"
+    if "error" in said:
+        return f"stopped, {_where(said)}: {said['error']}"
+    return f"DIED {_clock(now - said['updated'])} ago, {_where(said)}, pid {said['pid']}; {again}"
+
+
+def _where(said: Mapping[str, Any]) -> str:
+    counted = f"at {said['done']} of {said['total']}, " if "done" in said else ""
+    return f"{counted}{said['note']}"
+
+
+def _eta(said: Mapping[str, Any]) -> str:
+    """Time left, at the mean rate since this process first counted."""
+    if "done" not in said:
+        return ""
+    first, since = said["first"]
+    gone = said["done"] - first
+    if not gone:
+        return ""
+    left = (said["total"] - said["done"]) * (said["reached"] - since) / gone
+    return f"about {_clock(left)} left, "
+
+
+def _clock(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

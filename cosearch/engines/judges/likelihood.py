@@ -1,0 +1,142 @@
+"""The likelihood judge: how likely a frozen agent gives the gold answer, after what it was shown.
+
+Stands in for the LLM-as-judge of Table 3 where no large model is at hand. The agent reads question,
+query and documents, thinks greedily, and the golds are put as its answer. The score of a case is
+the geometric mean of the token probabilities of its likeliest gold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import torch
+
+from cosearch.core.credit import completion_sample
+from cosearch.core.prompts import (
+    Fill,
+    document_segments,
+    fill_template,
+    fill_text,
+    fit_documents,
+    load_template,
+)
+from cosearch.core.protocols import Codec, Generate, JudgeCase, Segment
+from cosearch.core.types import Sample, Sampling
+from cosearch.engines.policies.generator_hf import HfGenerator
+from cosearch.engines.policies.heads import CausalHead, micro_batches
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePrompt:
+    """How a case is put to the judge, and the room that the agent has to think."""
+
+    templates: str
+    document: str
+    max_document_chars: int
+    max_prompt_tokens: int
+    max_thought_tokens: int
+    score_digits: int
+    """Digits that a score is rounded to. Between two lists that both miss the answer only noise
+    differs, and normalisation inside a group would make a signal of it."""
+
+
+class LikelihoodJudge:
+    """Implements ``core.protocols.Judge`` over a sampler whose weights nobody trains.
+
+    The last block of template ``judge`` is the agent's turn around ``{reason}`` and ``{gold}``;
+    scored are its tokens from the gold on, the closing of the answer included.
+    """
+
+    def __init__(
+        self,
+        agent: HfGenerator,
+        codec: Codec,
+        *,
+        vocabulary: int,
+        prompt: JudgePrompt,
+        batch_tokens: int,
+    ) -> None:
+        self._agent = agent
+        self._head = CausalHead(vocabulary)
+        self._codec = codec
+        self._prompt = prompt
+        self._batch_tokens = batch_tokens
+
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
+        """Scores in [0, 1]; equal cases are scored once, and one with blank golds alone earns 0."""
+        unique = list(dict.fromkeys(cases))
+        prompts = [self._render(case) for case in unique]
+        rows = [
+            (case, sample)
+            for case, prompt, thought in zip(unique, prompts, self._think(prompts), strict=True)
+            for sample in self._samples(case, prompt, thought)
+        ]
+        scores: dict[JudgeCase, float] = dict.fromkeys(unique, 0.0)
+        likelihoods = self._likelihoods([sample for _, sample in rows])
+        for (case, _), likelihood in zip(rows, likelihoods, strict=True):
+            scores[case] = max(scores[case], likelihood)
+        return [round(scores[case], self._prompt.score_digits) for case in cases]
+
+    def _think(self, prompts: Sequence[Sequence[int]]) -> list[str]:
+        """What the agent writes first, greedily, inside its reason; nothing if it opens none."""
+        sampling = Sampling(0.0, 1.0, 0, self._prompt.max_thought_tokens)
+        found = self._agent([Generate("judge", tuple(ids), sampling, 0) for ids in prompts])
+        texts = [self._codec.decode(generation.ids) for generation in found]
+        return [text.partition("<reason>")[2].partition("</reason>")[0].strip() for text in texts]
+
+    def _samples(self, case: JudgeCase, prompt_ids: Sequence[int], thought: str) -> list[Sample]:
+        """A row per gold: the conversation up to the answer, and the answer's tokens."""
+        rows = []
+        for gold in dict.fromkeys(filter(None, map(str.strip, case.golds))):
+            given, answer = self._answer(thought, gold)
+            zeros = [0.0] * len(answer)
+            rows.append(completion_sample([*prompt_ids, *given], answer, zeros, 0.0))
+        return rows
+
+    def _answer(self, thought: str, gold: str) -> tuple[list[int], list[int]]:
+        """Ids of the agent's turn before the gold and from it on, cut from one joint encoding."""
+        *_, (_, text) = load_template(self._prompt.templates, "judge")
+        fills = {"reason": thought, "gold": gold}
+        whole = self._codec.encode(fill_text(text, fills))
+        opening = self._codec.encode(fill_text(text.partition("{gold}")[0], fills))
+        pairs = zip(opening, whole, strict=False)
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return whole[:shared], whole[shared:]
+
+    def _render(self, case: JudgeCase) -> list[int]:
+        """Ids of question, query and documents; documents over the budget go from the tail."""
+        prompt = self._prompt
+        documents = document_segments(
+            prompt.document, case.passages, max_chars=prompt.max_document_chars
+        )
+
+        def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
+            fills: dict[str, Fill] = {
+                "question": case.question,
+                "query": case.query,
+                "documents": [segment for document in kept for segment in document],
+                "reason": "",
+                "gold": "",
+            }
+            *messages, _ = fill_template(prompt.templates, "judge", fills)
+            return self._codec.chat(messages)
+
+        ids, _ = fit_documents(render, documents, max_tokens=prompt.max_prompt_tokens)
+        if not ids:
+            raise ValueError(
+                f"judge.max_prompt_tokens={prompt.max_prompt_tokens} has no room for the question"
+                f" and query {case.query!r}: raise it"
+            )
+        return ids
+
+    @torch.inference_mode()
+    def _likelihoods(self, samples: Sequence[Sample]) -> list[float]:
+        """exp of the mean log-probability of each row's answer."""
+        found: dict[int, float] = {}
+        for batch in micro_batches(samples, self._head, self._batch_tokens):
+            with self._agent.device:  # where the head makes its tensors
+                logprobs, _ = self._head(self._agent.model, batch, 1.0)
+            counts = [sum(sample.loss_mask) for sample in batch.samples]
+            for index, own in zip(batch.indices, logprobs.split(counts), strict=True):
+                found[index] = float(own.mean().exp().clamp(max=1.0))
+        return [found[index] for index in range(len(samples))]

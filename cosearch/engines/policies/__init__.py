@@ -1,0 +1,1 @@
+"""Samplers and trainers of the two policies, on one process or many."""

@@ -1,0 +1,80 @@
+"""Sequences of one batch end to end in a single row: no padding is ever computed.
+
+Position ids begin again with every sequence. Attention reads the borders off them: flash attention
+turns them into sequence lengths, and on other kernels transformers masks whatever lies in another
+sequence. So one call serves both, and what runs without flash attention is what runs with it, up to
+the kernel. Without flash attention, the mask makes attention quadratic in the row and not in its
+sequences; ``batch_tokens`` bounds that.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils.import_utils import is_flash_attn_2_available
+
+from cosearch.core.types import Sample
+from cosearch.engines.policies.heads import (
+    Batch,
+    Head,
+    at_least_float32,
+    load_causal_lm,
+    micro_batches,
+)
+
+
+def attention_for(dtype: str) -> str:
+    """The attention kernel of this machine: flash attention where it is installed and can run."""
+    flash = dtype == "bfloat16" and is_flash_attn_2_available()
+    return "flash_attention_2" if flash else "sdpa"
+
+
+class PackedHead:
+    """Tokens of a causal language model, like ``CausalHead``, from packed rows."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self._vocabulary = vocabulary
+
+    def load(self, folder: str | Path, dtype: str) -> Any:
+        """A causal language model with this machine's attention kernel."""
+        model = load_causal_lm(folder, dtype)
+        model.set_attn_implementation(attention_for(dtype))
+        return model
+
+    def shape(self, sample: Sample) -> tuple[int, int]:
+        """Rows of one token each, so that a batch is bounded by the sum of its lengths."""
+        return len(sample.ids), 1
+
+    def __call__(
+        self, model: Any, batch: Batch, temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities and entropies [tokens] of the tokens under the mask.
+
+        Raises ValueError for a sample that trains its first token, which nothing predicts.
+        """
+        if any(sample.loss_mask[0] for sample in batch.samples):
+            raise ValueError("the loss mask of a sample covers its first token")
+        ids = torch.tensor([[token for sample in batch.samples for token in sample.ids]])
+        positions = torch.tensor([[p for s in batch.samples for p in range(len(s.ids))]])
+        trained = torch.tensor([flag for s in batch.samples for flag in s.loss_mask]).bool()
+        hidden = model.base_model(input_ids=ids, position_ids=positions, use_cache=False)
+        states = hidden.last_hidden_state[0, :-1][trained[1:]]
+        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
+        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+        with torch.no_grad():
+            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+        return logprobs.gather(1, ids[0][trained][:, None])[:, 0], entropy
+
+
+def rounds(
+    samples: Sequence[Sample], live: Sequence[int], head: Head, batch_tokens: int, ranks: int
+) -> Iterator[list[Batch]]:
+    """The micro-batches of one step, dealt out: one round holds the batch of every rank, the last
+    round perhaps of the first ones only. ``live`` are the places of the samples that run."""
+    batches = list(micro_batches([samples[place] for place in live], head, batch_tokens))
+    for start in range(0, len(batches), ranks):
+        yield [
+            Batch([live[index] for index in batch.indices], batch.samples)
+            for batch in batches[start : start + ranks]
+        ]

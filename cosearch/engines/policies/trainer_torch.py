@@ -1,0 +1,216 @@
+"""A policy's trainer in plain torch: AdamW over the clipped surrogate, one process.
+
+What kind of policy it is, one that writes tokens or one that picks candidates, is its head's.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from cosearch.core.protocols import NotFinite
+from cosearch.core.types import Sample
+from cosearch.engines.policies.generator_hf import checksum
+from cosearch.engines.policies.heads import Batch, Head, micro_batches
+from cosearch.engines.policies.loss import (
+    LossRules,
+    kl_to_reference,
+    sequence_weights,
+    token_losses,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerRules:
+    """AdamW constants; ``warmup_updates`` raises the rate linearly from zero."""
+
+    lr: float
+    betas: tuple[float, float]
+    weight_decay: float
+    grad_clip: float
+    warmup_updates: int
+    batch_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStats:
+    """What one optimiser step saw, token-averaged unless it says otherwise."""
+
+    loss: float
+    grad_norm: float
+    entropy: float
+    clip_share: float
+    old_kl: float
+    """Mean of old minus new log-probability over trained tokens."""
+    max_ratio: float
+    trained_tokens: int
+
+
+class TorchTrainer:
+    """Trains one model. ``version`` counts optimiser steps. State is exact: a trainer
+    restored from what ``save`` wrote makes the same steps as one that was never stopped."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        head: Head,
+        dtype: str,
+        rules: OptimizerRules,
+        loss: LossRules,
+        scratch: Path,
+    ) -> None:
+        self._head = head
+        self._model = head.load(folder, dtype)
+        self._reference = deepcopy(self._model) if loss.kl_coef > 0 else None
+        self._rules = rules
+        self._loss = loss
+        self._scratch = scratch
+        self._optimizer = torch.optim.AdamW(
+            self._model.parameters(),
+            lr=rules.lr,
+            betas=rules.betas,
+            weight_decay=rules.weight_decay,
+        )
+        self.version = 0
+
+    @torch.no_grad()
+    def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+        """Log-probabilities of the trained actions, aligned with ``ids``; 0 outside the mask."""
+        found: dict[int, list[float]] = {}
+        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
+            logprobs, _ = self._head(self._model, batch, temperature)
+            values = iter(logprobs.tolist())
+            for index, sample in zip(batch.indices, batch.samples, strict=True):
+                found[index] = [next(values) if flag else 0.0 for flag in sample.loss_mask]
+        return [found[index] for index in range(len(samples))]
+
+    def update(self, samples: Sequence[Sample], temperature: float) -> UpdateStats:
+        """One optimiser step over ``samples``. Raises NotFinite with the batch saved."""
+        weights = sequence_weights(samples, self._loss)
+        self._optimizer.zero_grad(set_to_none=True)
+        totals = Totals()
+        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
+            if not self._loss.kl_coef and not any(any(s.advantages) for s in batch.samples):
+                continue  # nothing but zeros would be added
+            loss = self._batch_loss(batch, weights, temperature, totals)
+            if not torch.isfinite(loss):
+                raise not_finite("loss", self.version, batch, self._scratch)
+            loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._rules.grad_clip)
+        if not torch.isfinite(norm):
+            raise not_finite("gradient", self.version, None, self._scratch)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rules.lr * self._warmup()
+        self._optimizer.step()
+        self.version += 1
+        return totals.stats(float(norm))
+
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        """All weights by name, for the hand-over to a sampler."""
+        state: Mapping[str, torch.Tensor] = self._model.state_dict()
+        return state
+
+    def checksum(self) -> str:
+        """SHA-256 over all weights."""
+        return checksum(self._model.state_dict())
+
+    def save(self, path: Path) -> None:
+        """Write everything that decides the next step."""
+        state = {
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "version": self.version,
+        }
+        torch.save(state, path)
+
+    def restore(self, path: Path) -> None:
+        """Go on from what ``save`` wrote."""
+        state = torch.load(path, weights_only=True)
+        self._model.load_state_dict(state["model"], strict=True)
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.version = state["version"]
+
+    def export(self, folder: Path) -> None:
+        """Write the model (without tokenizer) as a Hugging Face folder."""
+        self._model.save_pretrained(folder)
+
+    def _warmup(self) -> float:
+        return min(1.0, (self.version + 1) / max(1, self._rules.warmup_updates))
+
+    def _batch_loss(
+        self, batch: Batch, weights: Sequence[float], temperature: float, totals: "Totals"
+    ) -> torch.Tensor:
+        logprobs, entropy = self._head(self._model, batch, temperature)
+        reference = None
+        if self._reference is not None:
+            with torch.no_grad():
+                reference, _ = self._head(self._reference, batch, temperature)
+        totals.add(logprobs.detach(), entropy, batch, self._loss.clip_eps)
+        loss = batch_loss(logprobs, reference, batch, weights, self._loss)
+        totals.loss += float(loss.detach())
+        return loss
+
+
+def batch_loss(
+    logprobs: torch.Tensor,
+    reference: torch.Tensor | None,
+    batch: Batch,
+    weights: Sequence[float],
+    rules: LossRules,
+) -> torch.Tensor:
+    """What a batch adds to the loss of its step. ``logprobs`` and those of the initial model are
+    [tokens]; ``weights`` are those of all samples of the step."""
+    losses = token_losses(logprobs, batch.column("old_logprobs"), batch.column("advantages"), rules)
+    if reference is not None:
+        losses = losses + rules.kl_coef * kl_to_reference(logprobs, reference)
+    return (losses * batch.token_weights(weights)).sum()
+
+
+def not_finite(what: str, version: int, batch: Batch | None, scratch: Path) -> NotFinite:
+    """The error of a step that cannot be made; ``batch``, if known, is saved in ``scratch``."""
+    reason = f"the {what} of update {version} is not finite"
+    if batch is None:
+        return NotFinite(reason, None)
+    path = scratch / f"not_finite_{version}.pt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [asdict(sample) for sample in batch.samples]
+    torch.save({"indices": list(batch.indices), "samples": rows}, path)
+    return NotFinite(reason, path)
+
+
+class Totals:
+    """Sums over the micro-batches of one step."""
+
+    def __init__(self) -> None:
+        self.loss = self.entropy = self.clipped = self.drift = 0.0
+        self.max_ratio = 1.0
+        self.tokens = 0
+
+    def add(
+        self, logprobs: torch.Tensor, entropy: torch.Tensor, batch: Batch, clip_eps: float
+    ) -> None:
+        """Count the trained tokens of ``batch``; ``loss`` is added apart."""
+        old = batch.column("old_logprobs")
+        ratio = torch.exp(logprobs - old)
+        self.entropy += float(entropy.sum())
+        self.clipped += float(((ratio - 1).abs() > clip_eps).sum())
+        self.drift += float((old - logprobs).sum())
+        self.max_ratio = max(self.max_ratio, float(ratio.max()))
+        self.tokens += len(logprobs)
+
+    def stats(self, grad_norm: float) -> UpdateStats:
+        """The statistics of the step."""
+        count = max(1, self.tokens)
+        return UpdateStats(
+            self.loss,
+            grad_norm,
+            self.entropy / count,
+            self.clipped / count,
+            self.drift / count,
+            self.max_ratio if math.isfinite(self.max_ratio) else math.inf,
+            self.tokens,
+        )

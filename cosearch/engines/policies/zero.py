@@ -1,0 +1,78 @@
+"""What one model's training over DeepSpeed is made of, and DeepSpeed's configuration for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cosearch.engines.policies.loss import LossRules
+from cosearch.engines.policies.trainer_torch import OptimizerRules
+
+PARTITIONED = 3
+"""The stage of ZeRO that parts the parameters, too."""
+DTYPES = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroRules:
+    """``stage``: 1 parts the optimiser's state among the ranks, 2 the gradients too, 3 the
+    parameters too. Offloading keeps state, or at stage 3 parameters, in the host's memory."""
+
+    stage: int
+    offload_optimizer: bool
+    offload_parameters: bool
+    gradient_checkpointing: bool
+
+    def __post_init__(self) -> None:
+        if self.stage not in (1, 2, PARTITIONED):
+            raise ValueError(f"ZeRO stage {self.stage}: one of 1, 2 and 3 is needed")
+        if self.offload_parameters and self.stage != PARTITIONED:
+            raise ValueError(f"ZeRO stage {self.stage} does not part parameters: only 3 offloads")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to train, and how. ``vocabulary`` is None for a scorer, which has none."""
+
+    folder: str
+    vocabulary: int | None
+    dtype: str
+    optimizer: OptimizerRules
+    loss: LossRules
+    zero: ZeroRules
+    scratch: str
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype {self.dtype}: DeepSpeed's own copy of the weights is float32")
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "Plan":
+        """The plan that ``asdict`` made ``record`` of, perhaps by way of JSON."""
+        optimizer = record["optimizer"]
+        parts = {
+            "optimizer": OptimizerRules(**optimizer | {"betas": tuple(optimizer["betas"])}),
+            "loss": LossRules(**record["loss"]),
+            "zero": ZeroRules(**record["zero"]),
+        }
+        return cls(**{**record, **parts})
+
+
+def configuration(plan: Plan, ranks: int) -> dict[str, Any]:
+    """DeepSpeed's configuration. Micro-batches are counted by the trainer alone."""
+    zero: dict[str, Any] = {"stage": plan.zero.stage}
+    if plan.zero.offload_optimizer:
+        zero["offload_optimizer"] = {"device": "cpu"}
+    if plan.zero.offload_parameters:
+        zero["offload_param"] = {"device": "cpu"}
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 1,
+        "train_batch_size": ranks,
+        "gradient_clipping": plan.optimizer.grad_clip,
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,  # torch's AdamW, which needs no compiler
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    if plan.dtype == "bfloat16":
+        config["bf16"] = {"enabled": True, "check_grad_overflow": True}
+        config["data_types"] = {"grad_accum_dtype": "fp32"}
+    return config

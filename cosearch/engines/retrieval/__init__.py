@@ -1,0 +1,1 @@
+"""The dense encoder, the FAISS index and the retriever over it."""

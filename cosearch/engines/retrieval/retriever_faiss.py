@@ -1,0 +1,173 @@
+"""The fixed dense retriever: inner-product search over an index of all passages (Section 4.1).
+
+Opening an index checks every binding of its manifest and that passages find themselves: an index
+of another corpus answers every query, only worse.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from cosearch.core.protocols import Retrieve
+from cosearch.core.types import Candidate, Passage
+from cosearch.engines.retrieval.index_faiss import Gpus, open_index, read_manifest, set_up_faiss
+from cosearch.engines.retrieval.index_kinds import Recipe
+from cosearch.engines.retrieval.index_need import Room, check_room, index_need
+from cosearch.files.hashes import hash_file
+
+
+class PassageStore(Protocol):
+    """What the retriever needs of a corpus; ``data.corpus.Corpus`` is one."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the rows in order."""
+
+    def __len__(self) -> int: ...
+
+    def passage(self, position: int) -> Passage:
+        """The passage at ``position``."""
+
+
+class TextEncoder(Protocol):
+    """What the retriever needs of an encoder; ``engines.encoder.Encoder`` is one."""
+
+    fingerprint: dict[str, Any]
+
+    def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
+        """``[n, dimension]`` float32."""
+
+    def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
+        """``[n, dimension]`` float32."""
+
+
+class FaissRetriever:
+    """The engine behind ``Retrieve``: encodes and searches all new queries of a batch at once.
+
+    Results are cached per query for the life of the object. Order: score, then position. Fewer
+    than ``n`` candidates come back when the corpus is smaller, or when the lists that an ivf kind
+    visits hold fewer. ``self_check`` passages spread over the corpus are encoded anew and must rank
+    first for themselves at a rate of at least ``self_check_floor``. ``room`` is held against the
+    index's size, ``recall`` told beside the kinds that would fit. ``gpus``: None searches on the
+    CPU with ``threads`` threads. Raises ValueError when index, recipe, corpus and encoder do not
+    belong together.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        corpus: PassageStore,
+        encoder: TextEncoder,
+        recipe: Recipe,
+        *,
+        self_check: int,
+        self_check_floor: float,
+        room: Room,
+        recall: Mapping[str, float],
+        gpus: Gpus | None,
+        threads: int,
+    ) -> None:
+        folder = Path(folder)
+        self.manifest = read_manifest(folder, "no finished index")
+        _check_bindings(folder, self.manifest, corpus, encoder, recipe)
+        if gpus is None:
+            shape = {name: self.manifest[name] for name in ("rows", "dimension", "shard_rows")}
+            check_room(index_need(recipe, **shape), room, phase="serve", recall=recall, **shape)
+        _check_files(folder, self.manifest)
+        set_up_faiss(threads)
+        self._index = open_index(folder, self.manifest, gpus)
+        self._corpus, self._encoder = corpus, encoder
+        self._found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.self_check_rate = self._check_self_retrieval(folder, self_check, self_check_floor)
+
+    def __call__(self, requests: Sequence[Retrieve]) -> list[list[Candidate]]:
+        """Candidates of each request, best first."""
+        self._search_new(requests)
+        return [self._candidates(request) for request in requests]
+
+    def _search_new(self, requests: Sequence[Retrieve]) -> None:
+        widest = max((self._width(request) for request in requests), default=0)
+        new = list(dict.fromkeys(r.query for r in requests if not self._is_cached(r)))
+        if new and widest:
+            scores, positions = self._search(self._encoder.encode_queries(new), widest)
+            self._found.update(
+                (query, (scores[row], positions[row])) for row, query in enumerate(new)
+            )
+
+    def _width(self, request: Retrieve) -> int:
+        return min(request.n, len(self._corpus))
+
+    def _is_cached(self, request: Retrieve) -> bool:
+        known = self._found.get(request.query)
+        return known is not None and len(known[0]) >= self._width(request)
+
+    def _search(self, vectors: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        scores, positions = self._index.search(vectors, n)
+        order = np.lexsort((positions, -scores), axis=1)
+        return np.take_along_axis(scores, order, 1), np.take_along_axis(positions, order, 1)
+
+    def _candidates(self, request: Retrieve) -> list[Candidate]:
+        width = self._width(request)
+        if not width:
+            return []
+        scores, positions = (found[:width] for found in self._found[request.query])
+        return [
+            Candidate(self._corpus.passage(int(position)), float(score))
+            for score, position in zip(scores, positions, strict=True)
+            if position >= 0  # FAISS fills up with -1 where it visited too few
+        ]
+
+    def _check_self_retrieval(self, folder: Path, sample: int, floor: float) -> float:
+        rows = len(self._corpus)
+        positions = np.unique(np.linspace(0, rows - 1, min(sample, rows)).astype(int))
+        if not len(positions):
+            return 1.0
+        passages = [self._corpus.passage(int(position)) for position in positions]
+        _, found = self._search(self._encoder.encode_passages(passages), 1)
+        rate = float((found[:, 0] == positions).mean())
+        if rate < floor:
+            raise ValueError(
+                f"{folder}: only {rate:.1%} of {len(positions)} passages find themselves, "
+                f"the floor is {floor:.1%}: index, corpus and encoder do not match"
+            )
+        return rate
+
+
+def _check_bindings(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    corpus: PassageStore,
+    encoder: TextEncoder,
+    recipe: Recipe,
+) -> None:
+    pairs = {
+        "kind": (manifest["kind"], recipe.kind),
+        "shards": (len(manifest["files"]), recipe.shards),
+        **_pairs("parameter", manifest["parameters"], recipe.used()),
+        "corpus": (manifest["corpus"], corpus.sha256),
+        "rows": (manifest["rows"], len(corpus)),
+        **_pairs("encoder", manifest["encoder"], encoder.fingerprint),
+    }
+    for name, (bound, given) in pairs.items():
+        if bound != given:
+            raise ValueError(f"{folder}: index was built for {name} {bound!r}, found {given!r}")
+
+
+def _pairs(
+    name: str, bound: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    keys = sorted(bound.keys() | given.keys())
+    return {f"{name} {key}": (bound.get(key), given.get(key)) for key in keys}
+
+
+def _check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
+    for file in manifest["files"]:
+        path = folder / file["file"]
+        if not path.is_file():
+            raise ValueError(f"{path}: no such file, the manifest names it")
+        if (size := path.stat().st_size) != file["bytes"]:
+            raise ValueError(f"{path}: {size} bytes, manifest says {file['bytes']}")
+        if (actual := hash_file(path)) != file["sha256"]:
+            raise ValueError(f"{path}: sha256 {actual}, manifest says {file['sha256']}")

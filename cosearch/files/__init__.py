@@ -1,0 +1,1 @@
+"""Where outputs lie, and how they are written: atomic, durable, hashed, sealed."""

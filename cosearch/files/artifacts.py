@@ -1,0 +1,280 @@
+"""Where everything lies and how it is written: the only module that knows paths and columns.
+
+Files are written aside, synced and renamed, so a reader never meets half a file. Nothing here
+writes a clock, a host name or an absolute path; timings stand under ``timing/``, which no stage
+but the report reads.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from safetensors import SafetensorError
+
+from cosearch.files import durable
+
+SPAN = pl.Struct({"kind": pl.String, "turn": pl.Int32, "start": pl.Int32, "end": pl.Int32})
+CANDIDATE = pl.Struct({"id": pl.String, "score": pl.Float64, "relevant": pl.Boolean})
+SAMPLING = pl.Struct(
+    {"temperature": pl.Float64, "top_p": pl.Float64, "top_k": pl.Int32, "max_tokens": pl.Int32}
+)
+
+_ROLLOUT_COLUMNS: dict[str, Any] = {
+    "kind": pl.String,  # trajectory | call
+    "round": pl.Int32,
+    "dataset": pl.String,
+    "question_id": pl.String,
+    "sample": pl.Int32,
+    "turn": pl.Int32,  # of a call
+    "question": pl.String,
+    "golds": pl.List(pl.String),
+    "query": pl.String,  # of a call
+    "text": pl.String,  # what the policy wrote, turns joined by a blank line
+    "ids": pl.List(pl.Int32),  # prompt and completion
+    "loss_mask": pl.List(pl.Int8),
+    "logprobs": pl.List(pl.Float32),  # of the sampler, after temperature
+    "trainer_logprobs": pl.List(pl.Float32),  # null where the advantage is 0
+    "advantages": pl.List(pl.Float64),  # one per token
+    "spans": pl.List(SPAN),
+    "answer": pl.String,
+    "terminal": pl.String,
+    "fault": pl.String,
+    "candidates": pl.List(CANDIDATE),  # D_N in retriever order
+    "ranking": pl.List(pl.Int32),  # positions in D_N, as shown
+    "has_answer": pl.Boolean,  # I_ans
+    "r_rel": pl.Float64,
+    "r_main": pl.Float64,
+    "r_rank": pl.Float64,
+    "branch": pl.String,  # case of Eq. 6
+    "group": pl.String,
+    "advantage": pl.Float64,
+    "trained": pl.Boolean,
+    "sampling": SAMPLING,  # as used
+    "weights": pl.Int32,  # updates the sampler had seen
+    "notices": pl.Int32,  # of a trajectory: malformed turns that were let pass
+    "note": pl.String,  # of a call: what the agent read in place of the documents
+    "dropped_documents": pl.Int32,
+    "dropped_candidates": pl.Int32,
+}
+ROLLOUT_SCHEMA = pl.Schema(_ROLLOUT_COLUMNS)
+"""Columns of rollouts/round_NNN.parquet; docs/rollouts.md explains them."""
+
+_LISTS_COLUMNS: dict[str, Any] = {
+    "dataset": pl.String,
+    "question_id": pl.String,
+    "question": pl.String,
+    "golds": pl.List(pl.String),
+    "candidate_ids": pl.List(pl.String),
+    "scores": pl.List(pl.Float64),
+}
+LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
+"""Columns of the fixed ranker's training lists; candidates are named by passage id."""
+
+SCOPES: Mapping[str, tuple[str, ...]] = {
+    "core_seed_0": ("core/seed_0",),
+    "core_seeds": ("core",),
+    "all_seed_0": ("core/seed_0", "more/seed_0"),
+    "all_seeds": ("core", "more"),
+}
+"""Scope of a table -> the parts and seeds whose rows it shows; dvc.yaml says the same."""
+SKIPPED = "skipped.json"
+"""Stands in place of an evaluation's results and says why there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Paths of one profile, relative to the project's root."""
+
+    profile: str
+
+    @property
+    def root(self) -> Path:
+        """All outputs of the profile."""
+        return Path("artifacts") / self.profile
+
+    @property
+    def data(self) -> Path:
+        """Questions, corpus and their manifest."""
+        return self.root / "data"
+
+    def questions(self, split: str) -> Path:
+        """Questions of a split (train, dev, test), or of a source of lists (lists/NAME)."""
+        return self.data / f"{split}.jsonl"
+
+    @property
+    def corpus(self) -> Path:
+        """Folder of the memory-mapped corpus."""
+        return self.data / "corpus"
+
+    def collection(self, name: str) -> Path:
+        """Corpus of a source of lists that has its own."""
+        return self.data / "collections" / name / "corpus"
+
+    @property
+    def encoded(self) -> Path:
+        """Shards of passage vectors."""
+        return self.root / "encoded"
+
+    @property
+    def index(self) -> Path:
+        """The FAISS index and its manifest."""
+        return self.root / "index"
+
+    @property
+    def retrieval(self) -> Path:
+        """Measures of the retriever."""
+        return self.root / "retrieval"
+
+    @property
+    def fixed_ranker_data(self) -> Path:
+        """Ranking lists of the Fixed Ranker."""
+        return self.root / "fixed_ranker_data"
+
+    def fixed_ranker(self, seed: int) -> Path:
+        """The Fixed Ranker of a seed."""
+        return self.root / "fixed_ranker" / f"seed_{seed}"
+
+    def train(self, part: str, seed: int, variant: str) -> Path:
+        """A trained variant of a seed."""
+        return self.root / "train" / part / f"seed_{seed}" / variant
+
+    def gate(self, part: str, seed: int, variant: str) -> Path:
+        """Gate verdict of a trained variant."""
+        return self.root / "gate" / part / f"seed_{seed}" / variant
+
+    def evaluate(self, part: str, seed: int, system: str) -> Path:
+        """An evaluated system of a seed."""
+        return self.root / "evaluate" / part / f"seed_{seed}" / system
+
+    def of_scope(self, kind: str, scope: str) -> list[Path]:
+        """Folders of ``train``, ``gate`` or ``evaluate`` that a scope takes in."""
+        return [self.root / kind / part for part in SCOPES[scope]]
+
+    def needed(self, needs: str) -> Path:
+        """What a row of params.yaml says that it needs."""
+        return self.root / needs
+
+    def oracle_gap(self, scope: str) -> Path:
+        """Oracle gap analysis of a scope."""
+        return self.root / "oracle_gap" / scope
+
+    def tables(self, scope: str) -> Path:
+        """Tables of a scope."""
+        return self.root / "tables" / scope
+
+    def summary(self, scope: str) -> Path:
+        """Metrics and curves of a scope."""
+        return self.root / "summary" / scope
+
+    def report(self, scope: str) -> Path:
+        """The report of a scope."""
+        return self.root / "report" / scope
+
+    def timing(self, name: str) -> Path:
+        """Clocks of a stage; read by nothing but the report."""
+        return self.root / "timing" / f"{name}.json"
+
+    def journal(self, name: str) -> Path:
+        """What a stage told while it ran, as JSON lines; read by no stage."""
+        return Path(".runs") / "logs" / self.profile / f"{name}.jsonl"
+
+    def scalars(self, name: str) -> Path:
+        """Folder of a stage's scalars; read by no stage."""
+        return Path(".runs") / "scalars" / self.profile / name
+
+    @property
+    def judge_answers(self) -> Path:
+        """What a judge behind an endpoint answered, kept across runs."""
+        return Path(".cache") / "judge" / "answers.jsonl"
+
+    def run(self, name: str, fingerprint: str) -> Path:
+        """Resumable state of a stage; outside every output, since DVC deletes outputs first."""
+        return Path(".runs") / self.profile / name / fingerprint
+
+
+def write_aside(path: Path, write: Callable[[Path], object]) -> None:
+    """``core.durable.write_aside``, with failures named. Raises OSError naming ``path``."""
+    with named(path):
+        durable.write_aside(path, write)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Failures to write inside name ``path``, which a full disk does not."""
+    try:
+        yield
+    except (OSError, RuntimeError, pl.exceptions.PolarsError, SafetensorError) as error:
+        raise OSError(f"{path}: cannot be written ({' '.join(str(error).split())})") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` as UTF-8 with Unix line ends."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write ``data``."""
+    write_aside(path, lambda aside: aside.write_bytes(data))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON with sorted keys; NaN and infinity are errors."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_text(path, f"{text}\n")
+
+
+def write_jsonl(path: Path, rows: Any) -> None:
+    """Write one JSON object per line."""
+    lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows)
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON. Raises ValueError naming the file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file; run `dvc repro` to make it") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not valid JSON ({error})") from None
+
+
+def write_frame(path: Path, frame: pl.DataFrame, schema: pl.Schema | None = None) -> None:
+    """Write Parquet or CSV by suffix. With a schema, columns and types must be exactly it."""
+    if schema is not None and frame.schema != schema:
+        have, names = frame.schema, frame.schema.keys() | schema.keys()
+        wrong = {n: (have.get(n), schema.get(n)) for n in names if have.get(n) != schema.get(n)}
+        raise ValueError(f"{path}: columns differ from the documented schema: {wrong}")
+    if path.suffix == ".csv":
+        write_aside(path, lambda aside: frame.write_csv(aside))
+    else:
+        write_aside(path, lambda aside: frame.write_parquet(aside, compression="zstd"))
+
+
+def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
+    """Read a Parquet file. Raises ValueError naming a missing, truncated or foreign file."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; run `dvc repro` to make it")
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
+    if schema is not None and frame.schema != schema:
+        raise ValueError(f"{path}: not of the expected schema; rebuild it")
+    return frame
+
+
+def move_folder(source: Path, target: Path) -> None:
+    """Put ``source`` in place of ``target`` in one rename, without a copy."""
+    for path in (*source.rglob("*"), source):
+        durable.sync(path)
+    with named(target):
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(target)
+        durable.sync(target.parent)

@@ -1,0 +1,1 @@
+"""params.yaml: one class per block, and the checked whole seen from one profile."""

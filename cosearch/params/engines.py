@@ -1,0 +1,71 @@
+"""Parameter blocks of what runs on GPUs or beside the process: vLLM, DeepSpeed, FAISS's GPUs and
+services; and how long any engine may take."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from cosearch.params.method import NonNegative, Positive, Section
+
+Device = Literal["cpu", "cuda"]
+"""Where transformers runs a model; vLLM has a placement of its own."""
+
+
+class VllmProbe(Section):
+    """Greedy continuations that tell whether handed-over weights arrived; tolerance in nats."""
+
+    prompts: Positive
+    tokens: Positive
+    tolerance: Annotated[float, Field(gt=0)]
+
+
+class Vllm(Section):
+    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs."""
+
+    replicas: Positive
+    tensor_parallel: Positive
+    devices: tuple[Annotated[int, Field(ge=0)], ...]
+    shared_gpus: bool
+    memory_share: Annotated[float, Field(gt=0, le=1)]
+    max_model_tokens: Positive | None
+    max_sequences: Positive
+    eager: bool
+    backend: Literal["mp", "ray"] | None
+    probe: VllmProbe
+
+
+class DeepSpeed(Section):
+    """How DeepSpeed parts a model among the ranks (ZeRO) and saves memory."""
+
+    stage: Literal[1, 2, 3]
+    offload_optimizer: bool
+    offload_parameters: bool
+    gradient_checkpointing: bool
+    dtype: Literal["float32", "bfloat16"]
+
+
+class Endpoint(Section):
+    """An OpenAI-compatible service; the key stands in the environment, never in a file."""
+
+    url: str
+    model: str
+    key_variable: str | None
+    timeout: Annotated[float, Field(gt=0)]
+    tries: Positive
+    backoff: NonNegative
+    parallel: Positive
+
+
+class IndexGpus(Section):
+    """Search on all GPUs: vectors spread over them or copied to each, in half precision or not."""
+
+    spread: bool
+    float16: bool
+
+
+class EngineLimits(Section):
+    """How long a batch of an engine may take, and how often one that failed is tried."""
+
+    deadline_s: Annotated[float, Field(gt=0)]
+    tries: Positive
+    backoff_s: NonNegative

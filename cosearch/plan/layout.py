@@ -1,0 +1,173 @@
+"""How the models of a profile share GPUs, as the blocks of its engines say.
+
+A policy over vLLM takes a fixed share of every GPU that it runs on, weights and cache together; the
+states that DeepSpeed keeps come on top while policies sample. Joint training holds both policies'
+samplers on the GPUs at the same time.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cosearch.params import blocks
+from cosearch.params.engines import DeepSpeed, IndexGpus, Vllm
+from cosearch.params.plan import Architecture, Gpu, Memory
+from cosearch.params.settings import Settings
+
+GIB = 2.0**30
+OFFLOADS = ((False, False), (True, False), (True, True))
+"""Optimiser and parameters in host memory: what is tried, in this order."""
+
+
+def cache_bytes(shape: Architecture, width: int) -> int:
+    """Bytes of keys and values per token."""
+    return 2 * shape.layers * shape.kv_heads * shape.head_size * width
+
+
+def cache_gib(rules: Vllm, shape: Architecture, memory: Memory, tokens: float) -> float:
+    """GiB per GPU of the keys and values of ``tokens``, which tensor parallelism splits."""
+    return tokens * cache_bytes(shape, memory.weight_bytes) / rules.tensor_parallel / GIB
+
+
+def share_parts(rules: Vllm, shape: Architecture, gpu: Gpu, memory: Memory) -> dict[str, float]:
+    """GiB per GPU of a sampler's share by use. Its cache is what the rest leaves, and below zero
+    where that is more than the share."""
+    weights = shape.parameters * memory.weight_bytes / rules.tensor_parallel / GIB
+    cache = rules.memory_share * gpu.memory - weights - memory.sampler_overhead
+    return {"weights": weights, "working memory": memory.sampler_overhead, "cache": cache}
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """How a model is sampled: over vLLM by ``rules``, or without them on one GPU in the stage's own
+    process, which runs ``batch_tokens`` tokens at once."""
+
+    rules: Vllm | None
+    batch_tokens: int
+
+    @classmethod
+    def of(cls, block: blocks.Agent | blocks.Ranker | blocks.Simulator) -> "Sampler":
+        """From a policy's block."""
+        return cls(block.vllm if block.engine == "vllm" else None, block.batch_tokens)
+
+    def replicas(self, count: int) -> int:
+        """Engines side by side, on ``count`` GPUs at most."""
+        if self.rules is None:
+            return 1
+        return max(1, min(self.rules.replicas, count // self.rules.tensor_parallel))
+
+    @property
+    def width(self) -> int:
+        """GPUs of one replica."""
+        return 1 if self.rules is None else self.rules.tensor_parallel
+
+    def sequences(self, shape: Architecture, tokens: float, gpu: Gpu, memory: Memory) -> int:
+        """Sequences of ``tokens`` that a replica has room for at once; at least one."""
+        if self.rules is None:
+            return max(1, int(self.batch_tokens / tokens))
+        cache = share_parts(self.rules, shape, gpu, memory)["cache"]
+        room = int(cache / cache_gib(self.rules, shape, memory, tokens))
+        return max(1, min(self.rules.max_sequences, room))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Both policies over vLLM and their trainers over DeepSpeed. ``gpus``: how the index lies on
+    GPUs; None where the host searches it."""
+
+    agent: Vllm
+    ranker: Vllm
+    trainer: DeepSpeed
+    gpus: IndexGpus | None
+
+    @property
+    def samplers(self) -> dict[str, Vllm]:
+        """Rules by role."""
+        return {"agent": self.agent, "ranker": self.ranker}
+
+    @property
+    def own_gpus(self) -> int:
+        """GPUs that belong to the samplers alone; 0 where the trainers use the same ones."""
+        if any(rules.shared_gpus or not rules.devices for rules in self.samplers.values()):
+            return 0
+        return len({number for rules in self.samplers.values() for number in rules.devices})
+
+    def lacks(self, count: int) -> Iterator[str]:
+        """What asks for more than ``count`` GPUs."""
+        for role, rules in self.samplers.items():
+            highest = max(rules.devices, default=-1) + 1
+            wanted = max(rules.replicas * rules.tensor_parallel, highest)
+            if wanted > count:
+                yield (
+                    f"{role}.vllm has {rules.replicas} replicas on {wanted} GPUs, and there are"
+                    f" {count}"
+                )
+        if 0 < count <= self.own_gpus:
+            yield f"the samplers' devices leave none of {count} GPUs to the trainers"
+
+    def settings(self) -> dict[str, Any]:
+        """The parameters of the profile that another layout may change, by key."""
+        zero = ("stage", "offload_optimizer", "offload_parameters")
+        found = {f"train.deepspeed.{name}": getattr(self.trainer, name) for name in zero}
+        for role, rules in self.samplers.items():
+            found[f"{role}.vllm.replicas"] = rules.replicas
+            found[f"{role}.vllm.memory_share"] = rules.memory_share
+        return found
+
+    def changes(self, other: "Layout") -> dict[str, Any]:
+        """What to set for ``other``."""
+        own = self.settings()
+        return {key: value for key, value in other.settings().items() if value != own[key]}
+
+    def with_samplers(self, **values: Any) -> "Layout":
+        """With other rules of both samplers."""
+        agent, ranker = (rules.model_copy(update=values) for rules in self.samplers.values())
+        return replace(self, agent=agent, ranker=ranker)
+
+    def nearby(self, count: int) -> Iterator["Layout"]:
+        """Layouts for ``count`` GPUs, nearest first: as many replicas as have room, and states of
+        the trainers split or offloaded in other ways."""
+        agent, ranker = (
+            rules.model_copy(update={"replicas": Sampler(rules, 0).replicas(count)})
+            for rules in self.samplers.values()
+        )
+        usual = replace(self, agent=agent, ranker=ranker)
+        stages = sorted((3, 2, 1), key=lambda stage: abs(stage - self.trainer.stage))
+        for optimizer, parameters in OFFLOADS:
+            for stage in stages:
+                if parameters and stage != 3:  # only stage 3 parts them
+                    continue
+                update = {"stage": stage, "offload_optimizer": optimizer}
+                update["offload_parameters"] = parameters
+                yield replace(usual, trainer=self.trainer.model_copy(update=update))
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The engines of a profile: samplers by role, the trainer's rules where it is DeepSpeed, and
+    how the index lies on GPUs."""
+
+    samplers: Mapping[str, Sampler]
+    trainer: DeepSpeed | None
+    gpus: IndexGpus | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Engines":
+        """From the parameters. Notes are written by the agent's own model."""
+        train = settings.section(blocks.Train)
+        agent = Sampler.of(settings.section(blocks.Agent))
+        samplers = {
+            "agent": agent,
+            "notes": agent,
+            "ranker": Sampler.of(settings.section(blocks.Ranker)),
+            "simulator": Sampler.of(settings.section(blocks.Simulator)),
+        }
+        trainer = train.deepspeed if train.engine == "deepspeed" else None
+        return cls(samplers, trainer, settings.section(blocks.Index).gpus)
+
+    def layout(self) -> Layout | None:
+        """How joint training shares the GPUs; None where it runs in the stage's own process."""
+        agent, ranker = (self.samplers[role].rules for role in ("agent", "ranker"))
+        if agent is None or ranker is None or self.trainer is None:
+            return None
+        return Layout(agent, ranker, self.trainer, self.gpus)

@@ -1,0 +1,260 @@
+"""``python -m cosearch plan``: what a profile takes, before anyone pays for it.
+
+From parameters alone: tokens, FLOPs, hours and cost per stage; memory per phase, and for each
+number of GPUs whether it fits or why not; sizes of indexes and files. No GPU and no torch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from cosearch.files.artifacts import Paths
+from cosearch.params import blocks
+from cosearch.params.plan import Habits
+from cosearch.params.settings import Settings
+from cosearch.plan.cost import Cost, Machine, stage_cost
+from cosearch.plan.layout import GIB, Engines, Layout
+from cosearch.plan.load import Load, StageLoad, Workload
+from cosearch.plan.measure import Deviation, Tally, compare, predict, tally
+from cosearch.plan.memory import (
+    Joint,
+    Need,
+    Role,
+    encode_need,
+    host_parts,
+    index_bytes,
+    largest_share,
+    needs,
+)
+
+GIGABYTE = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A stage and the cost of one of its rows."""
+
+    stage: StageLoad
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether joint training fits on a machine: its phases, GiB of host memory, reasons against it,
+    and the settings with which it would fit. No phases: its engines share no GPUs."""
+
+    machine: Machine
+    phases: tuple[Need, ...]
+    host_memory: float = 0.0
+    reasons: tuple[str, ...] = ()
+    others: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing stands against it."""
+        return not self.reasons
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The plan of a profile on a kind of GPU."""
+
+    settings: Settings
+    work: Workload
+    gpu: str
+    count: int
+
+    @classmethod
+    def of(cls, settings: Settings, gpu: str | None = None, count: int | None = None) -> "Outlook":
+        """Raises ValueError for an unknown GPU, a count below one or an uncalibrated profile."""
+        plan = settings.file.plan
+        name = gpu or plan.gpu
+        if name not in plan.gpus:
+            raise ValueError(f"plan.gpus: no {name!r}; there are {', '.join(sorted(plan.gpus))}")
+        number = plan.count if count is None else count
+        if number < 1:
+            raise ValueError(f"count: {number} GPUs")
+        return cls(settings, Workload.of(settings), name, number)
+
+    def machine(self, count: int | None = None) -> Machine:
+        """``count`` GPUs of the chosen kind."""
+        plan = self.settings.file.plan
+        return Machine(self.gpu, plan.gpus[self.gpu], self.count if count is None else count)
+
+    def priced(self) -> list[Priced]:
+        """Every stage with its cost."""
+        plan, machine, engines = self.settings.file.plan, self.machine(), self.engines
+        exact = 2.0 * self.dimension * self.work.calibration.passages
+        stages = self.work.stages()
+        return [Priced(x, stage_cost(x, plan, machine, engines, exact)) for x in stages]
+
+    @property
+    def engines(self) -> Engines:
+        """The engines of the profile."""
+        return Engines.of(self.settings)
+
+    def verdict(self, machine: Machine) -> Verdict:
+        """Whether joint training of the large agent and its ranker fits on ``machine``."""
+        layout = self.engines.layout()
+        if layout is None:
+            return Verdict(machine, ())
+        joint = self.joint(machine)
+        phases = (*self._encoding(machine), *needs(layout, joint))
+        reasons = tuple(self._reasons(layout, joint))
+        others = tuple(self._others(layout, joint)) if reasons else ()
+        host = sum(host_parts(layout, joint).values())
+        return Verdict(machine, phases, host, reasons, others)
+
+    def joint(self, machine: Machine) -> Joint:
+        """Joint training on ``machine``."""
+        return Joint(self.roles(), machine, self.settings.file.plan.memory, self.index_gib)
+
+    def _encoding(self, machine: Machine) -> list[Need]:
+        encoder = self.settings.section(blocks.Encoder)
+        if encoder.device == "cpu":
+            return []
+        shape, tokens = self.work.architecture(self.work.shape("encoder")), encoder.max_length
+        memory = self.settings.file.plan.memory
+        return [encode_need(shape, encoder.batch_size * tokens, memory, machine)]
+
+    def _reasons(self, layout: Layout, joint: Joint) -> list[str]:
+        """What stands against a layout: GPUs, their memory, the host's memory."""
+        count, host = joint.machine.count, self.settings.file.plan.host
+        found = list(layout.lacks(count))
+        if layout.own_gpus < count:
+            phases = [*self._encoding(joint.machine), *needs(layout, joint)]
+            found += [reason for need in phases for reason in need.reasons()]
+        used, have = sum(host_parts(layout, joint).values()), host.memory * -(-count // host.gpus)
+        if used > have:
+            found.append(f"host memory: {used:.0f} GiB needed, {have:.0f} there")
+        return found
+
+    def _others(self, layout: Layout, joint: Joint) -> list[dict[str, Any]]:
+        """Settings with which joint training would fit, nearest first."""
+        found = []
+        for other in layout.nearby(joint.machine.count):
+            share = largest_share(other, joint)
+            tried = [other, other.with_samplers(memory_share=share)] if share else [other]
+            fits = (one for one in tried if not self._reasons(one, joint))
+            if (first := next(fits, None)) is not None:
+                found.append(layout.changes(first))
+        return found
+
+    def roles(self) -> tuple[Role, ...]:
+        """The large agent and its ranker, as they are trained together."""
+        agent, ranker = self.settings.section(blocks.Agent), self.settings.section(blocks.Ranker)
+        habits = self.work.calibration.habits["generative"]
+        written = habits.turns * habits.turn_tokens
+        seen = habits.prompt_tokens + habits.searches * habits.observation_tokens
+        return (
+            self._role("agent", seen, written, agent.max_prompt_tokens + agent.max_response_tokens),
+            self._role(
+                "ranker",
+                habits.call_prompt_tokens,
+                habits.call_turn_tokens,
+                ranker.max_prompt_tokens + ranker.max_turn_tokens,
+            ),
+        )
+
+    def _role(self, name: str, read: float, written: float, longest: int) -> Role:
+        batch = self.settings.section(blocks.Train).batch_tokens
+        trained = int(batch * written / (read + written))
+        shape = self.work.architecture(self.work.shape(name))
+        return Role(name, shape, batch, trained, longest, read + written)
+
+    @property
+    def dimension(self) -> int:
+        """Of a passage's vector."""
+        return self.work.architecture(self.work.shape("encoder")).hidden
+
+    def indexes(self) -> dict[str, float]:
+        """GB of an index by kind."""
+        index = self.settings.section(blocks.Index)
+        sizes = index_bytes(
+            self.work.calibration.passages,
+            self.dimension,
+            pq_m=index.pq_m,
+            hnsw_m=index.hnsw_m,
+        )
+        return {kind: size / GIGABYTE for kind, size in sizes.items()}
+
+    @property
+    def index_gib(self) -> float:
+        """GiB of the profile's index."""
+        return self.indexes()[self.settings.section(blocks.Index).kind] * GIGABYTE / GIB
+
+    def disk(self) -> dict[str, float]:
+        """GB by kind of file; the state of a running training is kept twice for a moment."""
+        plan, known, indexes = self.settings.file.plan, self.work.calibration, self.indexes()
+        shapes = {name: self.work.architecture(plan.models[name]) for name in self._folders()}
+        width = plan.memory.weight_bytes
+        half = self.settings.section(blocks.Encoder).storage == "float16"
+        trained = [
+            (stage.rows, load)
+            for stage in self.work.stages()
+            if stage.stage != "evaluate"
+            for load in stage.loads
+        ]
+        learnt = [(rows, load) for rows, load in trained if load.trained]
+        state = sum(role.shape.parameters for role in self.roles())
+        state *= width + plan.memory.optimizer_bytes
+        searched = {
+            "corpus": known.passages * known.passage_bytes,
+            "passage vectors": indexes["fp16" if half else "flat"] * GIGABYTE,
+            "index": self.index_gib * GIB,
+        }
+        sizes = {
+            "models as fetched": sum(shape.parameters for shape in shapes.values()) * width,
+            **searched,
+            "collections of lists": sum(searched.values()) * (self.work.collected / known.passages),
+            "state of a running training": 2 * state if learnt else 0.0,
+            "trained models": sum(rows * self._parameters(load) for rows, load in learnt) * width,
+            "rollouts": sum(rows * _sequence_tokens(load) for rows, load in trained)
+            * known.rollout_bytes,
+        }
+        return {name: size / GIGABYTE for name, size in sizes.items()}
+
+    def _folders(self) -> set[str]:
+        folders = self.settings.section(blocks.Models).model_dump().values()
+        return {folder for folder in folders if folder in self.settings.file.plan.models}
+
+    def _parameters(self, load: Load) -> int:
+        return self.work.architecture(load.architecture).parameters
+
+
+def _sequence_tokens(load: Load) -> float:
+    """Tokens that a rollout file keeps of a load: none of the encoder's."""
+    return load.read + load.sampled if load.role in ("agent", "ranker") else 0.0
+
+
+def calibrate(settings: Settings, paths: Paths, seed: int) -> dict[str, Habits]:
+    """Habits of every variant that was trained under ``seed``. Raises ValueError for none."""
+    found = {name: counted.habits(name) for name, counted in _tallies(settings, paths, seed)}
+    if not found:
+        raise ValueError(f"{paths.root}: no rollouts of seed {seed}; run `dvc repro` first")
+    return found
+
+
+def check(settings: Settings, paths: Paths, seed: int) -> dict[str, list[Deviation]]:
+    """Predicted and measured tokens of the variants whose habits are calibrated, by variant. Raises
+    ValueError when ``seed`` trained none of them."""
+    habits = Workload.of(settings).calibration.habits.values()
+    measured = {habit.measured: habit for habit in habits if habit.measured}
+    found = {}
+    for name, counted in _tallies(settings, paths, seed):
+        if name in measured:
+            sizes = settings.section(blocks.Train, settings.variant(name).set)
+            group = settings.method(settings.variant(name).set).rollout.group_size
+            rolled = sizes.rounds * sizes.questions * group
+            found[name] = compare(predict(measured[name], rolled), counted.tokens)
+    if not found:
+        raise ValueError(f"{paths.root}: seed {seed} trained none of {', '.join(measured)}")
+    return found
+
+
+def _tallies(settings: Settings, paths: Paths, seed: int) -> list[tuple[str, Tally]]:
+    found = []
+    for row in settings.file.trainings.values():
+        folder = paths.train(row.part, seed, row.variant)
+        if row.seed == seed and (folder / "rollouts").is_dir():
+            found.append((row.variant, tally(folder)))
+    return found

@@ -1,0 +1,1 @@
+"""The report: figures, curves, trajectories to look into, on one page."""

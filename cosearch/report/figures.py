@@ -1,0 +1,143 @@
+"""Figures 2 and 3, from the rollouts of every training round.
+
+The paper's Figure 2b is named Hit@5 but is its relevance reward (the curve of Figure 3b), and its
+Figure 2c counts messages of the transcript, 2 x searches + 2. So Hit@K, the relevance reward and
+searches are panels of their own here, and the published curves are laid over the quantity that
+they show; under profile ``paper`` only.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from cosearch.paper.published import OURS, figure_curve
+from cosearch.report.curves import Panel, learning_curves
+from cosearch.statistics.results import Scope
+from cosearch.tables.groups import AFTER, BEFORE, round_files
+
+TRAINING_SCHEMA = pl.Schema(
+    {
+        "round": pl.Int64,  # from 1
+        "dev_f1": pl.Float64,
+        "hit": pl.Float64,
+        "r_rel": pl.Float64,
+        "searches": pl.Float64,
+    }
+)
+
+_GROUP_PANELS = (
+    Panel("r_main", "answer reward"),
+    Panel("r_rel", "relevance reward"),
+    Panel("r_rank", "composite reward"),
+    Panel("size", "calls per group"),
+)
+
+_PAPER_FIGURE_2: Mapping[str, tuple[str, Callable[[float], float]]] = {
+    "dev_f1": ("fig2a_val_f1_avg7", float),
+    "r_rel": ("fig2b_hit5", float),
+    "searches": ("fig2c_turns", lambda messages: (messages - 2) / 2),
+}
+_PAPER_FIGURE_3 = {
+    "r_main": "fig3a_main_reward",
+    "r_rel": "fig3b_relevance_reward",
+    "r_rank": "fig3c_composite_reward",
+    "size": "fig3d_group_size",
+}
+
+
+def training_rounds(folder: Path, *, top_k: int) -> pl.DataFrame:
+    """One row per round of a trained variant (``TRAINING_SCHEMA``); round 0 is before training.
+
+    ``folder`` holds metrics.csv (``dev_f1``, empty in rounds without a development run) and
+    rollouts/. ``hit``: the share of search calls with an answer in the first ``top_k`` of the
+    ranker's output, calls without any answer in D_N included, as ``r_rel`` (Eq. 5) has them.
+    """
+    rows = [_round(path, top_k) for path in round_files(folder / "rollouts")]
+    metrics = pl.read_csv(folder / "metrics.csv", infer_schema_length=None)
+    if "dev_f1" not in metrics.columns:
+        metrics = metrics.with_columns(dev_f1=pl.lit(None))
+    dev = metrics.select(pl.col("round").cast(pl.Int64), pl.col("dev_f1").cast(pl.Float64))
+    return (
+        pl.DataFrame(rows, schema={name: TRAINING_SCHEMA[name] for name in rows[0]})
+        .join(dev, on="round", how="full", coalesce=True)
+        .select(list(TRAINING_SCHEMA))
+        .sort("round")
+    )
+
+
+def _round(path: Path, top_k: int) -> dict[str, float | None]:
+    frame = pl.scan_parquet(path)
+    calls = frame.filter(pl.col("kind") == "call").select(
+        "r_rel",
+        pl.col("candidates")
+        .list.eval(pl.element().struct.field("relevant"))
+        .list.gather(pl.col("ranking").list.head(top_k))
+        .list.any()
+        .alias("hit"),
+    )
+    means = calls.select(pl.col("hit").cast(pl.Float64).mean(), pl.col("r_rel").mean(), pl.len())
+    hit, r_rel, made = means.collect().row(0)
+    played = frame.filter(pl.col("kind") == "trajectory").select(pl.len()).collect().item()
+    number = int(path.stem.removeprefix("round_"))
+    return {"round": number, "hit": hit, "r_rel": r_rel, "searches": made / played}
+
+
+def training_figure(
+    runs: Mapping[str, Sequence[pl.DataFrame]], *, top_k: int, scope: Scope
+) -> Figure:
+    """Figure 2: one line per variant; ``runs`` maps its label to ``training_rounds`` of each
+    seed."""
+    panels = (
+        Panel("dev_f1", "development F1"),
+        Panel("hit", f"Hit@{top_k} of all calls"),
+        Panel("r_rel", "relevance reward of all calls"),
+        Panel("searches", "searches per trajectory"),
+    )
+    published = {}
+    if scope.comparable:
+        curves = {label: _paper_training(label) for label in runs}
+        published = {label: curve for label, curve in curves.items() if curve.height}
+    sources = [f"Training rollouts and development questions; K = {top_k}"]
+    if published:
+        sources.append("Dashed: the paper, its Figure 2b as relevance reward, 2c as searches")
+    note = scope.note(*sources)
+    return learning_curves(runs, panels, note=note, published=published)
+
+
+def groups_figure(runs: Sequence[pl.DataFrame], *, label: str, scope: Scope) -> Figure:
+    """Figure 3 of one variant: ``runs`` is ``groups.group_rounds`` of each seed.
+
+    The paper draws CoSearch with the large agent: its curves are laid over the variant of that
+    label only.
+    """
+    phases = {
+        phase: [frame.filter(pl.col("phase") == phase) for frame in runs]
+        for phase in (BEFORE, AFTER)
+    }
+    published = {}
+    if scope.comparable and label == OURS:
+        published = {
+            phase: _frame({of: figure_curve(name, phase) for of, name in _PAPER_FIGURE_3.items()})
+            for phase in phases
+        }
+    note = scope.note(f"{label}: groups of ranker calls before and after the k_min filter")
+    return learning_curves(phases, _GROUP_PANELS, note=note, published=published)
+
+
+def _paper_training(label: str) -> pl.DataFrame:
+    return _frame(
+        {
+            column: {step: convert(value) for step, value in figure_curve(name, label).items()}
+            for column, (name, convert) in _PAPER_FIGURE_2.items()
+        }
+    )
+
+
+def _frame(curves: Mapping[str, Mapping[int, float]]) -> pl.DataFrame:
+    """Columns over the union of their steps; null where a curve has no point."""
+    steps = sorted({step for curve in curves.values() for step in curve})
+    columns = {name: [curve.get(step) for step in steps] for name, curve in curves.items()}
+    schema = {"round": pl.Int64(), **dict.fromkeys(curves, pl.Float64())}
+    return pl.DataFrame({"round": steps, **columns}, schema=schema)

@@ -1,0 +1,233 @@
+"""The report of a scope: every table and figure, and trajectories to look into, on one page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from cosearch.data.corpus import Corpus
+from cosearch.files.artifacts import Paths, read_json, write_bytes, write_text
+from cosearch.report.curves import learning_curves, png, svg
+from cosearch.report.episodes import Episodes, read_episodes
+from cosearch.report.figures import groups_figure, training_figure, training_rounds
+from cosearch.report.markup import (
+    Highlight,
+    Picture,
+    Section,
+    Verdict,
+    manifest_table,
+    render,
+    verdict_table,
+)
+from cosearch.statistics.comparisons import compare
+from cosearch.statistics.results import Result, by_system
+from cosearch.tables.evidence import Evidence, Gates, row_of
+from cosearch.tables.groups import group_rounds
+from cosearch.tables.layout import Column, Row, Table
+from cosearch.tables.publish import (
+    PANELS,
+    ablation_tables,
+    behaviour_tables,
+    check_table,
+    oracle_gap_tables,
+    read_curves,
+    result_tables,
+    retriever_table,
+    training_tables,
+)
+
+EPISODES = 24
+"""Trajectories shown per run and round; the page's size bounds them further."""
+
+
+def write_report(paths: Paths, found: Evidence, target: Path) -> None:
+    """report.html (self-contained), report.md and the figures as pictures. The page shows clocks,
+    so it is no output that dvc.lock could name; report.md is."""
+    pictures = []
+    for name, title, figure in figures(found):
+        pictures.append(Picture(name, title, svg(figure)))
+        write_text(target / f"{name}.svg", pictures[-1].svg)
+        write_bytes(target / f"{name}.png", png(figure))
+    profile = found.scope.profile
+    pages = render(
+        title=f"CoSearch: results of profile {profile}",
+        summary=f"{len(by_system(found.results))} evaluated systems,"
+        f" {sum(map(len, found.runs.values()))} training runs.",
+        note=found.scope.note("Every number on this page was computed by this pipeline"),
+        highlights=list(highlights(found)),
+        sections=sections(paths, found, pictures),
+        episodes=browsed(paths, found),
+    )
+    write_text(target / "report.html", pages.html)
+    write_text(target / "report.md", pages.markdown)
+
+
+def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list[Section]:
+    """The page from results to data."""
+    profile = found.scope.profile
+    verdicts = list(gate_verdicts(found.gates))
+    gates = (verdict_table(verdicts, profile),) if verdicts else ()
+    seconds = evaluation_seconds(paths, found.results)
+    behaviour = (retriever_table(paths, found.scope), *behaviour_tables(found, seconds))
+    training = (*training_tables(found), *training_cost(paths, found))
+    manifest = (manifest_table(list(manifest_rows(paths)), profile),)
+    return [
+        Section("results", "Results", tables=(*result_tables(found), *oracle_gap_tables(found))),
+        Section("ablations", "Ablations", tables=tuple(ablation_tables(found))),
+        Section("behaviour", "Behaviour and cost", tables=behaviour),
+        Section("training", "Training", tables=training, pictures=tuple(pictures)),
+        Section("gates", "Gates", tables=gates),
+        Section("paper", "The paper's own numbers", tables=(check_table(),)),
+        Section("data", "Data", tables=manifest),
+    ]
+
+
+def figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
+    """Name, title and figure: Figures 2 and 3 from the rollouts, and the curves of every run."""
+    labels = found.scope.labels
+    shown = [name for name in found.tables.training_curves if name in found.runs]
+    if shown:
+        rounds = {
+            labels.get(name, name): [
+                training_rounds(folder, top_k=found.top_k) for folder in found.runs[name]
+            ]
+            for name in shown
+        }
+        figure = training_figure(rounds, top_k=found.top_k, scope=found.scope)
+        yield "figure_2", "Training (layout of Figure 2)", figure
+    grouped = [name for name in found.tables.groups[:1] if name in found.runs]
+    for name in grouped:
+        frames = [group_rounds(f / "rollouts", found.groups[name]) for f in found.runs[name]]
+        figure = groups_figure(frames, label=labels.get(name, name), scope=found.scope)
+        yield "figure_3", "Rewards and groups (layout of Figure 3)", figure
+    curves = read_curves(found)
+    held = [p for p in PANELS if any(p.column in f.columns for fs in curves.values() for f in fs)]
+    if held:
+        figure = learning_curves(curves, held, note=found.scope.note(), published={})
+        yield "curves", "Learning curves of every run", figure
+
+
+def highlights(found: Evidence) -> Iterator[Highlight]:
+    """The declared comparisons in F1 that the scope holds, the first four."""
+    chosen = [
+        one
+        for one in found.comparisons
+        if one.metric == "f1" and found.evaluated([one.left, one.right])
+    ]
+    for one in chosen[:4]:
+        outcome = compare(
+            found.results,
+            one,
+            scope=found.scope,
+            statistics=found.statistics,
+            status=found.status,
+        )
+        if outcome.interval is not None:
+            interval = outcome.interval
+            label = f"F1 of {found.scope.label(one.left)} less {found.scope.label(one.right)}"
+            bounds = (interval.low, interval.high)
+            yield Highlight(label, interval.estimate, interval.verdict, bounds)
+
+
+def browsed(paths: Paths, found: Evidence) -> Episodes | None:
+    """Trajectories of every training run."""
+    runs = {
+        f"{found.scope.labels.get(variant, variant)}, seed {row_of(folder)[1]}": folder / "rollouts"
+        for variant, folders in found.runs.items()
+        for folder in folders
+    }
+    if not runs:
+        return None
+    corpus = Corpus(paths.corpus)
+    return read_episodes(runs, corpus, yes_no_rule=found.scope.rule, limit=EPISODES)
+
+
+def evaluation_seconds(paths: Paths, results: Sequence[Result]) -> dict[str, float] | None:
+    """Seconds per question of every system whose timing is at hand; None without any."""
+    seconds = {}
+    for result in results:
+        path = paths.timing(f"evaluate@{result.system}-{result.seed}")
+        if path.is_file():
+            seconds[result.system] = read_json(path)["seconds"]["total"] / result.predictions.height
+    return seconds or None
+
+
+def training_cost(paths: Paths, found: Evidence) -> Iterator[Table]:
+    """Seconds of every training run by phase, and the tokens that its policies sampled."""
+    phases = ("rollout", "score", "update_agent", "update_ranker", "evaluate", "checkpoint")
+    rows = []
+    for variant, folders in found.runs.items():
+        for folder in folders:
+            name, seed = row_of(folder)
+            path = paths.timing(f"train@{name}-{seed}")
+            seconds = read_json(path)["seconds"] if path.is_file() else {}
+            cells = (*(seconds.get(phase) for phase in phases), seconds.get("total"))
+            label = found.scope.labels.get(variant, variant)
+            rows.append(Row(f"{label}, seed {seed}", (*cells, sampled_tokens(folder))))
+    if rows:
+        names = (*(phase.replace("_", " ") for phase in phases), "total")
+        columns = [Column(name, 1, clock=True) for name in names]
+        yield Table(
+            "training_cost",
+            "Cost of a training run",
+            found.scope.note("Tokens; on the page seconds by phase as well, total with the start"),
+            found.scope.profile,
+            (*columns, Column("tokens sampled")),
+            tuple(rows),
+            head="Run",
+        )
+
+
+def sampled_tokens(folder: Path) -> int:
+    """Tokens that agent and ranker sampled in all rounds of a run."""
+    total = (
+        pl.scan_parquet(folder / "rollouts" / "round_*.parquet")
+        .select(pl.col("loss_mask").list.sum().cast(pl.Int64).sum())
+        .collect()
+        .item()
+    )
+    return int(total or 0)
+
+
+def gate_verdicts(gates: Gates) -> Iterator[Verdict]:
+    """One line per ranker and seed."""
+    for (variant, seed), verdict in gates.items():
+        measures: Mapping[str, float] | None = verdict["measures"]
+        if measures is None:
+            continue
+        evidence = (
+            f"id accuracy {measures['id_accuracy']:.3f} (chance {measures['chance']:.3f}),"
+            f" Hit@1 {measures['hit_1']:.3f} (retriever {measures['retriever_hit_1']:.3f}),"
+            f" groups without spread {measures['constant_share']:.3f},"
+            f" identity {measures['identity_share']:.3f}"
+        )
+        passed = not verdict["refused"]
+        yield Verdict(f"{variant} (seed {seed})", "reads content", passed, evidence)
+
+
+def manifest_rows(paths: Paths) -> Iterator[dict[str, str | int]]:
+    """One record for the corpus, each split of a data set, and each file of the Fixed Ranker's
+    lists; a file of queries or judgements counts the queries that were sampled."""
+    manifest = read_json(paths.data / "manifest.json")
+    yield _manifest_row("corpus", manifest["corpus"])
+    for name, splits in manifest["sets"].items():
+        for split, record in splits.items():
+            yield _manifest_row(f"{name}, {split}", record)
+    for name, record in manifest["lists"].items():
+        collection = record["collection"]
+        counted = {collection["source"]: collection} if collection else {}
+        for file, sha256 in record["sha256"].items():
+            yield _manifest_row(
+                f"lists {name}, {file}", {**counted.get(file, record), "sha256": sha256}
+            )
+
+
+def _manifest_row(name: str, record: Mapping[str, Any]) -> dict[str, str | int]:
+    return {
+        "name": name,
+        "source": str(record["source"]),
+        "rows": int(record["rows"]),
+        "sha256": str(record["sha256"]),
+    }

@@ -1,0 +1,1 @@
+"""Playing trajectories: policies and pipelines from parameters, shard by shard, resumable."""

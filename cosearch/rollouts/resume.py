@@ -1,0 +1,286 @@
+"""State that survives a kill: finished rounds, the exact training state after the last one, and the
+finished shards of the round under way.
+
+A run lives in ``.runs/PROFILE/STAGE/FINGERPRINT/``, outside every output of the graph. A new state
+is written aside, synced and renamed; the one before goes only then. Every file has a checksum that
+is checked before the file is used. So the same command, started again, goes on where it was and
+ends with the same bytes, or says which file is at fault.
+"""
+
+import csv
+import fcntl
+import io
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import polars as pl
+
+from cosearch.files.artifacts import (
+    ROLLOUT_SCHEMA,
+    named,
+    read_json,
+    write_frame,
+    write_json,
+    write_text,
+)
+from cosearch.files.durable import sync
+from cosearch.files.hashes import check_hashes, hash_file, hash_files
+from cosearch.files.sealed import read_sealed, remove_folder, write_sealed
+from cosearch.rollouts.policy import Policy
+from cosearch.rollouts.shards import Memory, NoMemory, Shards
+from cosearch.run.origin import differences, origin
+
+ACCEPT = "COSEARCH_ACCEPT_CHANGED_CODE"
+"""Set to 1, this variable lets a run go on under other code or packages than began it."""
+
+
+class Finished(Protocol):
+    """A finished round, joint or single-turn."""
+
+    @property
+    def number(self) -> int:
+        """Its number, from 0."""
+
+    def frame(self) -> pl.DataFrame:
+        """Its rollouts, under ``ROLLOUT_SCHEMA``."""
+
+
+class RunStore:
+    """The folder of one run. Use as a context: it holds the run's lock.
+
+    ``notice`` says how a new run differs from the newest older one of its stage, if there is one;
+    ``accepted`` holds changes of code or packages that were let pass. ``memory`` is what engines
+    remember.
+    """
+
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], memory: Memory | None = None
+    ) -> None:
+        self.folder = folder
+        self.notice: str | None = None
+        self.accepted: list[str] = []
+        self._identity: dict[str, Any] = json.loads(json.dumps(identity))
+        self._memory = memory or NoMemory()
+        self._learned: list[Any] = []
+        self._sums: dict[str, str] = {}
+
+    def __enter__(self) -> "RunStore":
+        with named(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder.parent / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._claim()
+        except BlockingIOError:
+            self._lock.close()
+            raise ValueError(
+                f"{self.folder.parent}: another process runs this stage; wait for it or stop it"
+            ) from None
+        except BaseException:
+            self._lock.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.close()
+
+    @property
+    def rollouts(self) -> Path:
+        """Rollout files of the finished rounds."""
+        return self.folder / "rollouts"
+
+    def resume(self, policies: Mapping[str, Policy], learners: Sequence[str]) -> int:
+        """Restore the last saved state into ``policies``; returns how many rounds are finished.
+
+        Raises ValueError naming a file that is missing, truncated or altered.
+        """
+        states = sorted((self.folder / "state").glob("round_*"))
+        if not states:
+            return 0
+        progress = read_sealed(states[-1] / "progress.json", self._advice)
+        self._sums = progress["sums"]
+        self._check(states[-1], progress["state"])
+        self._check(self.folder, self._sums)
+        for role in set(owners(policies, learners).values()):
+            trainer = policies[role].trainer
+            assert trainer is not None
+            trainer.restore(states[-1] / f"{role}.pt")
+            policies[role].hand_over()
+        for name in sorted(name for name in self._sums if name.startswith("memory/")):
+            self._memory.put(read_sealed(self.folder / name, self._advice))
+        return int(progress["finished"])
+
+    def shards(self, number: int) -> Shards:
+        """Finished shards of round ``number``, which is not finished itself."""
+        folder = self.folder / "shards" / f"round_{number + 1:06d}"
+        return Shards(folder, self._memory, self._learned)
+
+    def start(self, dev: Mapping[str, float]) -> None:
+        """Record the measures before the first round (round 0 of every curve)."""
+        path = self.folder / "metrics" / "round_000.json"
+        write_json(path, {"round": 0.0} | _prefixed(dev))
+        self._seal(path)
+        self._remember(0)
+
+    def save(
+        self,
+        done: Finished,
+        metrics: Mapping[str, float],
+        policies: Mapping[str, Policy],
+        learners: Sequence[str],
+    ) -> None:
+        """Record a finished round and the state after it; the state before it goes last."""
+        finished = done.number + 1
+        self.record(done, metrics)
+        self._remember(finished)
+        aside = self.folder / "state" / ".new"
+        shutil.rmtree(aside, ignore_errors=True)
+        with named(aside):
+            aside.mkdir(parents=True)
+            for role in set(owners(policies, learners).values()):
+                trainer = policies[role].trainer
+                assert trainer is not None
+                trainer.save(aside / f"{role}.pt")
+        for path in sorted(aside.rglob("*")):  # a trainer of several ranks leaves a folder
+            sync(path)
+        progress = {"finished": finished, "state": hash_files(aside), "sums": self._sums}
+        write_sealed(aside / "progress.json", progress)
+        aside.rename(self.folder / "state" / f"round_{finished:06d}")
+        sync(self.folder / "state")
+        for old in sorted((self.folder / "state").glob("round_*"))[:-1]:
+            remove_folder(old)
+        shutil.rmtree(self.folder / "shards", ignore_errors=True)
+
+    def record(self, done: Finished, metrics: Mapping[str, float]) -> None:
+        """Write a round's rollouts and metrics alone; the state stays that of the round before.
+
+        A measure that is not finite, as a diverging round may have, is left out.
+        """
+        finished = done.number + 1
+        finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        rollouts = self.rollouts / f"round_{finished:03d}.parquet"
+        write_frame(rollouts, done.frame(), ROLLOUT_SCHEMA)
+        write_json(self.folder / "metrics" / f"round_{finished:03d}.json", finite)
+        self._seal(rollouts)
+        self._seal(self.folder / "metrics" / f"round_{finished:03d}.json")
+
+    def metrics(self) -> list[dict[str, float]]:
+        """One row per recorded round, round 0 first."""
+        return [read_json(path) for path in sorted((self.folder / "metrics").glob("round_*.json"))]
+
+    def publish(self, target: Path, rounds: int) -> None:
+        """Write rollouts and metrics to ``target``. Raises ValueError if a round is missing or a
+        file is not what it was when it was written."""
+        self._check(self.folder, self._sums)
+        rows = self.metrics()
+        files = sorted(self.rollouts.glob("round_*.parquet"))
+        if [row["round"] for row in rows] != list(range(rounds + 1)) or len(files) != rounds:
+            raise ValueError(f"{self.folder}: {len(rows) - 1} rounds recorded, {rounds} planned")
+        for path in files:
+            (target / "rollouts").mkdir(parents=True, exist_ok=True)
+            with named(target / "rollouts" / path.name):
+                shutil.copyfile(path, target / "rollouts" / path.name)
+        write_text(target / "metrics.csv", metrics_csv(rows))
+
+    def fresh(self, name: str) -> Path:
+        """An empty folder of the run, to be moved to where it is published."""
+        folder = self.folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
+
+    def discard(self) -> None:
+        """Remove the run's state once its outputs are published; what it depended on stays, for
+        the next run to be compared with."""
+        write_json(self.folder.parent / "finished.json", self._identity)
+        remove_folder(self.folder)
+
+    @property
+    def _advice(self) -> str:
+        return f"put it back, or delete {self.folder} to start the run over"
+
+    def _claim(self) -> None:
+        """Bind the folder to this identity and origin. Raises ValueError where the run was begun
+        under another origin that nobody accepted."""
+        for gone in self.folder.parent.glob(".*.gone"):
+            shutil.rmtree(gone)
+        now, record = origin(), self.folder / "origin.json"
+        kept: dict[str, Any] = {"origin": now, "accepted": []}
+        if record.is_file():
+            kept = read_sealed(record, self._advice)
+            if changed := differences(kept["origin"], now):
+                self._accept(changed)
+                kept = {"origin": now, "accepted": kept["accepted"] + changed}
+        else:
+            self.notice = self._compare()
+        self.accepted = kept["accepted"]
+        write_json(self.folder / "identity.json", self._identity)
+        write_sealed(record, kept)
+
+    def _accept(self, changed: Sequence[str]) -> None:
+        if os.environ.get(ACCEPT) != "1":
+            raise ValueError(
+                f"{self.folder}: this run was begun under other code or packages"
+                f" ({'; '.join(changed)}). To go on and have it recorded, set {ACCEPT}=1;"
+                f" to start over, delete that folder"
+            )
+
+    def _compare(self) -> str | None:
+        """How this new run differs from the newest older one of its stage."""
+        above = self.folder.parent
+        older = [
+            p for p in (*above.glob("*/identity.json"), above / "finished.json") if p.is_file()
+        ]
+        if not older:
+            return None
+        newest = max(older, key=lambda path: (path.stat().st_mtime_ns, str(path)))
+        changed = differences(read_json(newest), self._identity)
+        where = "finished" if newest.parent == above else f"kept in {newest.parent}"
+        if not changed:
+            return f"a new run, with inputs and parameters as in the last one ({where})"
+        return f"a new run; against the last one ({where}): {'; '.join(changed)}"
+
+    def _remember(self, number: int) -> None:
+        """Keep what the engines learned since the last finished round."""
+        path = self.folder / "memory" / f"round_{number:06d}.json"
+        write_sealed(path, [*self._learned, *self._memory.take()])
+        self._learned.clear()
+        self._seal(path)
+
+    def _seal(self, path: Path) -> None:
+        self._sums[path.relative_to(self.folder).as_posix()] = hash_file(path)
+
+    def _check(self, folder: Path, sums: Mapping[str, str]) -> None:
+        check_hashes(folder, sums, self._advice)
+
+
+def owners(policies: Mapping[str, Policy], roles: Sequence[str]) -> dict[str, str]:
+    """Role -> the first role that has the same policy; a shared backbone is kept once."""
+    return {
+        role: next(first for first in roles if policies[first] is policies[role]) for role in roles
+    }
+
+
+def metrics_csv(rows: Sequence[Mapping[str, float]]) -> str:
+    """CSV over the union of columns, in order of first appearance; absent values stay empty."""
+    columns = list(dict.fromkeys(name for row in reversed(rows) for name in row))
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def _prefixed(dev: Mapping[str, float]) -> dict[str, float]:
+    return {f"dev_{name}": round(value, 9) for name, value in dev.items()}

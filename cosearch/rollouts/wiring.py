@@ -1,0 +1,238 @@
+"""From parameters to the parts of a run: rules of the core, policies, and their engines."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cosearch.core.advantages import AdvantageRules
+from cosearch.core.credit import CreditRules
+from cosearch.core.grouping import GroupRules
+from cosearch.core.observe import Stage
+from cosearch.core.protocols import Codec, Engine, Judge
+from cosearch.core.relevance import RelevanceRule
+from cosearch.core.rewards import RewardRules
+from cosearch.core.rollout import AgentRules
+from cosearch.core.types import Question
+from cosearch.engines import build
+from cosearch.files.artifacts import Paths
+from cosearch.files.hashes import hash_folder
+from cosearch.methods.bundle import METHODS
+from cosearch.params import blocks
+from cosearch.params.method import Method
+from cosearch.params.settings import Settings
+from cosearch.rollouts.collect import Play
+from cosearch.rollouts.deadline import Limits, check_answers, guarded
+from cosearch.rollouts.pipelines import Tools, sampling
+from cosearch.rollouts.policy import Policy
+from cosearch.rollouts.resume import RunStore
+from cosearch.rollouts.shards import Memory
+from cosearch.run import stage
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parameter blocks of one run, with its overrides applied."""
+
+    method: Method
+    agent: blocks.Agent
+    ranker: blocks.Ranker
+    train: blocks.Train
+    models: blocks.Models
+
+    @classmethod
+    def of(cls, settings: Settings, overrides: Mapping[str, Any]) -> "Parts":
+        """Ask ``settings`` for every block."""
+        return cls(
+            settings.method(overrides),
+            settings.section(blocks.Agent, overrides),
+            settings.section(blocks.Ranker, overrides),
+            settings.section(blocks.Train, overrides),
+            settings.section(blocks.Models, overrides),
+        )
+
+    def model(self, name: str) -> str:
+        """Folder of the model called ``name``. Raises ValueError where the profile has none."""
+        folder: str | None = getattr(self.models, name)
+        if folder is None:
+            raise ValueError(f"models.{name} is null: this profile has no model for this row")
+        return folder
+
+    def credit(self) -> CreditRules:
+        """Rules between a rollout and the trainer."""
+        method = self.method
+        return CreditRules(
+            reward=RewardRules(**method.reward.model_dump()),
+            relevance=RelevanceRule(**method.relevance.model_dump()),
+            group=GroupRules(**method.group.model_dump()),
+            advantage=AdvantageRules(**method.advantage.model_dump()),
+            **method.credit.model_dump(),
+        )
+
+    def agent_rules(self, method: str, codec: Codec, temperature: float) -> AgentRules:
+        """Prompting and bounds of the agent under a method."""
+        return AgentRules(
+            codec=codec,
+            sampling=sampling(temperature, self.agent.max_turn_tokens),
+            templates=self.agent.templates,
+            dialogue=METHODS[method].dialogue,
+            document=self.agent.document,
+            max_document_chars=self.agent.max_document_chars,
+            max_searches=self.method.rollout.max_searches,
+            max_prompt_tokens=self.agent.max_prompt_tokens,
+            max_response_tokens=self.agent.max_response_tokens,
+            max_observation_tokens=self.agent.max_observation_tokens,
+            lenient_answer=self.agent.lenient_answer,
+        )
+
+    def tools(self, policies: Mapping[str, Policy], temperature: float, **more: Any) -> Tools:
+        """What the stages of a pipeline are made of; ``temperature`` is the ranker's."""
+        codecs = {role: policy.codec for role, policy in policies.items()}
+        return Tools(self.method, self.agent, self.ranker, codecs, temperature, **more)
+
+
+ModelBlock = blocks.Agent | blocks.Ranker | blocks.Simulator
+
+
+def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = "causal") -> Policy:
+    """A frozen policy: codec and sampler."""
+    codec = build.build_codec(folder)
+    sampler = build.build_sampler(
+        folder,
+        codec,
+        batch_tokens=block.batch_tokens,
+        dtype=block.dtype,
+        device=block.device,
+        head=head,
+        engine=block.engine,
+        vllm=None if block.vllm is None else block.vllm.model_dump(),
+    )
+    return Policy(codec, sampler, None, temperature)
+
+
+def open_learner(
+    folder: str,
+    block: ModelBlock,
+    parts: Parts,
+    *,
+    temperature: float,
+    lr: float,
+    max_tokens: int,
+    scratch: Path,
+    head: str = "causal",
+) -> Policy:
+    """A policy that learns: codec, sampler and trainer over the same weights."""
+    frozen = open_policy(folder, block, temperature, head)
+    trainer = build.build_trainer(
+        folder,
+        frozen.codec,
+        lr=lr,
+        train=parts.train,
+        loss=parts.method.loss,
+        max_tokens=max_tokens,
+        scratch=scratch,
+        head=head,
+    )
+    return Policy(frozen.codec, frozen.sampler, trainer, temperature)
+
+
+def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
+    """The judge of the parameters; ``answers`` keeps what an endpoint said."""
+    shared: dict[str, Any] = {
+        "templates": block.templates,
+        "document": block.document,
+        "max_document_chars": block.max_document_chars,
+    }
+    if block.kind == "likelihood":
+        return build.build_likelihood_judge(
+            folder,
+            build.build_codec(folder),
+            max_prompt_tokens=block.max_prompt_tokens,
+            max_thought_tokens=block.max_turn_tokens,
+            score_digits=block.score_digits,
+            batch_tokens=block.batch_tokens,
+            dtype=block.dtype,
+            device=block.device,
+            **shared,
+        )
+    if block.endpoint is None:
+        raise ValueError("judge.kind is endpoint, and judge.endpoint is null: name the service")
+    return build.build_endpoint_judge(
+        **block.endpoint.model_dump(), max_tokens=block.max_turn_tokens, cache=answers, **shared
+    )
+
+
+def engines_of(
+    retriever: Engine, policies: Mapping[str, Policy], stage: stage.Stage
+) -> dict[str, Engine]:
+    """Engines by the names that requests use, guarded by the limits of ``runtime.engine``; each
+    batch answered is a sign of life.
+
+    Notes are written by the agent's own model (``refiner``).
+    """
+    limits = Limits(**stage.settings.file.runtime.engine.model_dump())
+    samplers = {role: (policy.sampler, vocabulary(policy)) for role, policy in policies.items()}
+    if "agent" in policies:
+        samplers["refiner"] = samplers["agent"]
+    engines = {"retriever": guarded("retriever", retriever, limits, check_answers)}
+    for name, (sampler, tokens) in samplers.items():
+        check = partial(check_answers, vocabulary=tokens)
+        engines[name] = guarded(name, sampler, limits, check)
+    return {name: _heard(name, engine, stage.sign) for name, engine in engines.items()}
+
+
+def vocabulary(policy: Policy) -> int | None:
+    """How many token ids a policy's tokenizer knows; None for a codec without a tokenizer."""
+    tokenizer = getattr(policy.codec, "tokenizer", None)
+    return None if tokenizer is None else len(tokenizer)
+
+
+def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
+    def answer(requests: Sequence[Any]) -> Sequence[Any]:
+        answers = engine(requests)
+        sign(f"{name} answered {len(requests)}")
+        return answers
+
+    return answer
+
+
+def player(method: str, rules: AgentRules, stages: Sequence[Stage], seed: int) -> Play:
+    """A starter of trajectories under fixed rules and seed."""
+    play = METHODS[method].play
+
+    def start(question: Question, sample: int) -> Any:
+        return play(question, sample, rules, stages, seed)
+
+    return start
+
+
+def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any) -> dict[str, Any]:
+    """What a run's state depends on: resolved parameters and the hashes of its inputs, those of
+    ``models`` by path."""
+    return {
+        "parameters": {
+            name: getattr(parts, name).model_dump(mode="json")
+            for name in ("method", "agent", "ranker", "train")
+        },
+        "data": hash_folder(paths.data),
+        "index": hash_folder(paths.index),
+        "models": dict(models),
+        **more,
+    }
+
+
+@contextmanager
+def open_run(
+    stage: stage.Stage, identity: Mapping[str, Any], memory: Memory | None = None
+) -> Iterator[RunStore]:
+    """The stage's run under ``identity``, begun or gone on with; says how it differs from an older
+    one."""
+    name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    with RunStore(stage.paths.run(stage.title, name), identity, memory) as store:
+        if store.notice:
+            stage.progress.say(f"{stage.title}: {store.notice}")
+        yield store

@@ -1,0 +1,1 @@
+"""Those who watch a run: the terminal, a journal, TensorBoard, a Prefect server."""

@@ -1,0 +1,30 @@
+"""The metrics of rounds as TensorBoard scalars, written by tensorboardX."""
+
+from pathlib import Path
+
+from cosearch.run.events import Ended, Event, RoundEnded
+
+
+class Scalars:
+    """Writes each metric of a round under its name, at the round's number.
+
+    Raises:
+        ValueError: the package is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise ValueError("runtime.scalars needs the extra `scalars`: tensorboardX") from None
+        self._writer = SummaryWriter(str(folder))
+
+    def tell(self, event: Event) -> None:
+        """Write the metrics of a round that ended."""
+        match event:
+            case RoundEnded():
+                for name, value in event.metrics.items():
+                    self._writer.add_scalar(name, value, event.number)
+                self._writer.flush()
+            case Ended():
+                self._writer.close()

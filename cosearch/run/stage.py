@@ -1,0 +1,187 @@
+"""What every stage's page begins and ends with: arguments, checked parameters, progress, a record
+of the run, and errors told in one line."""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from cosearch.engines.build import build_monitor, serve_rank
+from cosearch.files.artifacts import Paths, write_json
+from cosearch.params import blocks
+from cosearch.params.settings import Settings, load_settings
+from cosearch.run.events import (
+    Began,
+    Ended,
+    Entered,
+    Left,
+    Monitor,
+    Monitors,
+    Published,
+    RoundBegan,
+    RoundEnded,
+)
+from cosearch.run.lease import Lease
+from cosearch.run.progress import Progress
+
+AXES: dict[str, Callable[[str], Any]] = {
+    "row": str,
+    "seed": int,
+    "scope": str,
+}
+
+
+class Stopped(SystemExit):
+    """The stage was told to end."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One run of one stage. ``axes`` holds its place in the graph, such as variant and seed."""
+
+    name: str
+    settings: Settings
+    paths: Paths
+    axes: dict[str, Any]
+    progress: Progress
+    seconds: dict[str, float] = field(default_factory=dict)
+    monitor: Monitor = field(default_factory=Monitors)
+
+    @property
+    def title(self) -> str:
+        """The stage's name in the graph: ``train@cosearch-0``."""
+        return title_of(self.name, self.axes)
+
+    def sign(self, note: str) -> None:
+        """Show that long work goes on."""
+        self.progress.pulse(self.title, note)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A named part of the work: watched, and timed in the run record."""
+        self.monitor.tell(Entered(name))
+        failed = True
+        try:
+            with self.clock(name):
+                yield
+            failed = False
+        finally:
+            self.monitor.tell(Left(name, failed))
+
+    @contextmanager
+    def clock(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to ``name``'s seconds in the run record."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def round(self, number: int, metrics: Mapping[str, float]) -> None:
+        """Tell that round ``number``, from 1, goes on, or with its metrics that it has ended."""
+        self.monitor.tell(RoundEnded(number, metrics) if metrics else RoundBegan(number))
+
+    def publish(self, title: str, document: Path) -> None:
+        """Show a Markdown document that the stage has written to those who watch."""
+        self.monitor.tell(Published(title, document.read_text("utf-8"), str(document)))
+
+
+def title_of(name: str, axes: Mapping[str, Any]) -> str:
+    """A stage's name in the graph."""
+    return "@".join(filter(None, (name, "-".join(map(str, axes.values())))))
+
+
+def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:
+    """Parse the command line, check the parameters, run ``page`` and record the run.
+
+    A wrong parameter, a missing or damaged file and the like end with one line and exit code 1.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m stages.{name}", description=doc)
+    parser.add_argument("--profile", required=True, help="profile of params.yaml")
+    for axis in axes:
+        parser.add_argument(f"--{axis}", required=True, type=AXES[axis])
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        if _serves(arguments.profile):
+            return
+        _run(name, page, arguments, axes)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {name}: {' '.join(str(error).split())}")
+
+
+def _serves(profile: str) -> bool:
+    """Whether this was another rank of a launched job, which has now done its part."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return False
+    if load_settings(profile).section(blocks.Train).engine != "deepspeed":
+        raise ValueError("a launcher started several ranks, and train.engine takes one: torch")
+    return serve_rank()
+
+
+def _run(
+    name: str, page: Callable[[Stage], None], arguments: argparse.Namespace, axes: tuple[str, ...]
+) -> None:
+    settings = load_settings(arguments.profile)
+    values = {axis: getattr(arguments, axis) for axis in axes}
+    paths = Paths(arguments.profile)
+    title = title_of(name, values)
+    with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
+        watching = build_monitor(
+            paths.journal(title),
+            scalars=paths.scalars(title) if settings.file.runtime.scalars else None,
+            say=progress.say,
+        )
+        monitor = Monitors((lease, watching))
+        progress.follow = monitor.tell
+        stage = Stage(name, settings, paths, values, progress, monitor=monitor)
+        with _watched(stage), stage.clock("total"):
+            page(stage)
+    record = {
+        "stage": title,
+        "parameters_read": sorted(settings.asked),
+        "seconds": {phase: round(value, 3) for phase, value in stage.seconds.items()},
+        "python": platform.python_version(),
+        "packages": _versions(),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+    }
+    write_json(paths.timing(title), record)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise Stopped(128 + number)
+
+
+@contextmanager
+def _watched(stage: Stage) -> Iterator[None]:
+    """Tell how the stage begins and ends, however it ends."""
+    stage.monitor.tell(Began(stage.title, stage.paths.profile))
+    try:
+        yield
+    except (KeyboardInterrupt, Stopped):
+        stage.monitor.tell(Ended("stopped; start it again to go on", stopped=True))
+        raise
+    except BaseException as error:
+        stage.monitor.tell(Ended(" ".join(str(error).split()) or type(error).__name__))
+        raise
+    stage.monitor.tell(Ended(""))
+
+
+def _versions() -> dict[str, str]:
+    names = ("torch", "transformers", "polars", "numpy", "faiss-cpu", "faiss-gpu", "dvc")
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""Results of many rows: paired bootstrap intervals, comparisons, rounding."""

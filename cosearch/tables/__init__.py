@@ -1,0 +1,1 @@
+"""The tables of the paper and ours, from evaluated rows to Markdown, CSV and LaTeX."""
