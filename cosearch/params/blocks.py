@@ -12,15 +12,7 @@ from cosearch.params.engines import DeepSpeed, Device, Endpoint, EngineLimits, I
 from cosearch.params.hub import Hub
 from cosearch.params.method import Method, NonNegative, Positive, Section, Share
 from cosearch.params.plan import Plan
-from cosearch.params.rows import (
-    Comparison,
-    Evaluation,
-    Statistics,
-    System,
-    Tables,
-    Training,
-    Variant,
-)
+from cosearch.params.rows import Comparison, RowEntry, Statistics, TableFrames
 
 
 class Data(Section):
@@ -268,14 +260,11 @@ class Runtime(Section):
 class File(Section):
     """params.yaml as a whole."""
 
-    trainings: dict[str, Training]
-    evaluations: dict[str, Evaluation]
-    seeds: tuple[int, ...]
+    rows: dict[str, RowEntry]
+    seed_count: Positive
     comparisons: tuple[Comparison, ...]
-    tables: Tables
+    tables: TableFrames
     statistics: Statistics
-    variants: dict[str, Variant]
-    systems: dict[str, System]
     presets: dict[str, Method]
     profiles: dict[str, Profile]
     base_models: dict[str, Any]

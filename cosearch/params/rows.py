@@ -1,31 +1,93 @@
-"""The schema of the rows of params.yaml: what is trained, what is evaluated, and in which tables
-and figures it stands."""
+"""The rows of params.yaml: what is trained, what is evaluated, and in which tables it stands.
 
+A row is written once, as what it is like and what differs. From these entries everything else
+follows: what the graph trains (``Variant``), what it evaluates (``System``), and the tables.
+"""
+
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from cosearch.params.method import Positive, Section
 
 MethodName = Literal["react", "direct", "cot", "rag", "search_o1", "search_r1", "zerosearch"]
 RankerKind = Literal["retriever_order", "generative", "cross_encoder", "oracle", "simulated"]
-Part = Literal["core", "more"]
+PartName = Literal["core", "more"]
+Role = Literal["agent", "ranker", "simulator"]
+
+PARTS: Mapping[str, tuple[str, ...]] = {"core": ("core",), "all": ("core", "more")}
+"""First word of a scope -> the parts of the rows that it takes in."""
+INHERITED = ("preset", "method", "ranker", "models", "shared", "train", "models_of")
+"""Keys that a row takes over from the row that it is like; ``set`` is merged."""
+
+
+class RowEntry(Section):
+    """A row as it is written; a key that is left out comes from the row that it is like."""
+
+    like: str | None = None
+    label: str
+    part: PartName = "more"
+    preset: str | None = None
+    method: MethodName | None = None
+    ranker: RankerKind | None = None
+    models: dict[Role, str] | None = None
+    shared: bool | None = None
+    train: tuple[Literal["agent", "ranker"], ...] | None = None
+    models_of: str | None = None
+    grid: bool = False
+    set: dict[str, Any] = Field(default_factory=dict)
+    tables: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _labelled(cls, value: Any) -> Any:
+        """A list of tables is short for a mapping whose labels are the row's own."""
+        return dict.fromkeys(value, "") if isinstance(value, list) else value
+
+
+class Row(Section):
+    """A row with everything that it takes over.
+
+    ``train`` names the roles that learn. A row that trains none has the models of the row
+    ``models_of``, or else ``models`` as they are. ``grid`` adds an evaluation for every other K of
+    the profile's ``evaluate.k_grid``. ``tables``: table -> the label that the row has there.
+    """
+
+    label: str
+    part: PartName
+    preset: str | None
+    method: MethodName
+    ranker: RankerKind
+    models: dict[Role, str]
+    shared: bool
+    train: tuple[Literal["agent", "ranker"], ...]
+    models_of: str | None
+    grid: bool
+    set: dict[str, Any]
+    tables: dict[str, str]
+
+    @property
+    def is_trained(self) -> bool:
+        """True if the graph trains models for this row."""
+        return bool(self.train) and self.models_of is None
 
 
 class Variant(Section):
     """Something that is trained. ``models``: role -> a name in the profile's ``models``, or
-    ``fixed_ranker`` for what that stage trained."""
+    ``fixed_ranker`` for the model that the stage of that name trained."""
 
     method: MethodName
     ranker: RankerKind
-    models: dict[Literal["agent", "ranker", "simulator"], str]
+    models: dict[Role, str]
     shared: bool
     train: tuple[Literal["agent", "ranker"], ...]
     set: dict[str, Any]
 
 
 class System(Section):
-    """A row that is evaluated. ``models`` is for untrained ones; ``grid`` picks a K of Table 4."""
+    """Something that is evaluated. ``models`` is for untrained ones; ``grid`` picks a K of Table 4,
+    by its place in the profile's ``evaluate.k_grid``."""
 
     label: str
     variant: str
@@ -41,7 +103,7 @@ class Training(Section):
 
     variant: str
     seed: int
-    part: Part
+    part: PartName
     needs: str
 
 
@@ -50,7 +112,7 @@ class Evaluation(Section):
 
     system: str
     seed: int
-    part: Part
+    part: PartName
     needs: str
 
 
@@ -62,24 +124,30 @@ class Comparison(Section):
     metric: str
 
 
-class Row(Section):
-    """A system in a table, under the label it has there."""
+class TableRow(Section):
+    """A system in a table, under the label that it has there."""
 
     system: str
     label: str
 
 
-class Block(Section):
-    """Rows of one table; ``backbone`` finds the published ones."""
+class TableFrame(Section):
+    """A table without its rows. ``backbone`` finds the published numbers; ``varying`` names the
+    keys of an evaluation in which its rows may differ."""
 
     name: str
     backbone: str | None
     varying: tuple[str, ...]
-    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+
+
+class TableBlock(TableFrame):
+    """A table with its rows."""
+
+    rows: Annotated[tuple[TableRow, ...], Field(min_length=1)]
 
 
 class OraclePair(Section):
-    """Standard and oracle retrieval of one Table 1."""
+    """The rows under standard and under oracle retrieval of one Table 1."""
 
     name: str
     backbone: str | None
@@ -94,10 +162,15 @@ class GridRow(Section):
     systems: tuple[str, ...]
 
 
-class Grid(Section):
-    """Table 4."""
+class GridFrame(Section):
+    """Table 4 without its rows: every row with ``grid`` stands in it."""
 
     backbone: str | None
+
+
+class GridTable(GridFrame):
+    """Table 4."""
+
     rows: tuple[GridRow, ...]
 
 
@@ -108,14 +181,26 @@ class Detectable(Section):
     right: str
 
 
-class Tables(Section):
-    """Which rows stand in which table or figure."""
+class TableFrames(Section):
+    """The tables as params.yaml describes them. The rows say in which of them they stand: by a
+    frame's key (``main`` blocks by ``main_NAME``), ``training_curves`` or ``groups``."""
 
-    main: tuple[Block, ...]
+    main: tuple[TableFrame, ...]
     oracle: tuple[OraclePair, ...]
-    ablations: Block
-    walk: Block
-    grid: Grid
+    ablations: TableFrame
+    walk: TableFrame
+    grid: GridFrame
+    detectable: Detectable
+
+
+class Tables(Section):
+    """The tables with the rows that stand in them, in the order of params.yaml."""
+
+    main: tuple[TableBlock, ...]
+    oracle: tuple[OraclePair, ...]
+    ablations: TableBlock
+    walk: TableBlock
+    grid: GridTable
     detectable: Detectable
     training_curves: tuple[str, ...]
     groups: tuple[str, ...]
@@ -129,3 +214,33 @@ class Statistics(Section):
     seed: int
     resample_seeds: bool
     power: Annotated[float, Field(gt=0, lt=1)]
+
+
+def complete(entries: Mapping[str, RowEntry]) -> dict[str, Row]:
+    """Every row with what it takes over from the row that it is like.
+
+    Raises ValueError for a row that is like none that stands above it, or that lacks a key.
+    """
+    rows: dict[str, Row] = {}
+    for name, entry in entries.items():
+        if entry.like is not None and entry.like not in rows:
+            raise ValueError(f"rows.{name}.like: no row {entry.like!r} stands above it")
+        rows[name] = _completed(name, entry, rows[entry.like] if entry.like else None)
+    return rows
+
+
+def _completed(name: str, entry: RowEntry, base: Row | None) -> Row:
+    own = entry.model_dump(exclude_unset=True, exclude={"like"})
+    taken = {key: getattr(base, key) for key in INHERITED} if base else {}
+    plain = {"preset": None, "shared": False, "train": (), "models_of": None}
+    values = plain | taken | {key: value for key, value in own.items() if key in INHERITED}
+    if lacking := [key for key in ("method", "ranker", "models") if values.get(key) is None]:
+        raise ValueError(f"rows.{name}: {lacking[0]} is missing, and it is like no other row")
+    return Row(
+        label=entry.label,
+        part=entry.part,
+        grid=entry.grid,
+        set={**(base.set if base else {}), **entry.set},
+        tables={table: label or entry.label for table, label in entry.tables.items()},
+        **values,
+    )

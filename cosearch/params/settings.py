@@ -1,11 +1,12 @@
 """params.yaml, read and checked whole before any work, then seen from one profile.
 
-A stage asks for sections by name; what it asked for is remembered, so that a test can hold it
-against the parameters that dvc.yaml says the stage depends on.
+A stage asks for blocks by name. What it asked for is remembered, and a stage may ask only for what
+its identity holds (``run/identity.py``), so that no value changes a result unnoticed.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,45 +14,60 @@ import yaml
 from pydantic import ValidationError
 
 from cosearch.params.blocks import Agent, File, Models, Profile, Ranker, Train
+from cosearch.params.derived import (
+    BASE,
+    FIXED_RANKER,
+    Graph,
+    graph_of,
+    systems_of,
+    tables_of,
+    variants_of,
+)
 from cosearch.params.method import Method, Section
-from cosearch.params.rows import Evaluation, System, Training, Variant
+from cosearch.params.rows import Evaluation, Row, System, Tables, Training, Variant, complete
 
 
 class ConfigError(ValueError):
     """params.yaml is wrong; the message names the key and what is expected."""
 
 
+BESIDE = ("plan", "hub")
+"""Files beside params.yaml that change no result: plan.yaml and hub.yaml."""
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The fast loader where PyYAML was built with it; both read the same."""
 SectionT = TypeVar("SectionT", bound=Section)
 Value = TypeVar("Value")
-BASE = "base"
-"""What a system's ``variant`` says when its models were never trained."""
-UNTRAINED = "data/manifest.json"
-"""What a row of untrained models needs: an output that is always there."""
-FIXED_RANKER = "fixed_ranker"
-"""What a variant's ``models`` says for the ranker that the stage of that name trained."""
 _METHOD_PARTS = frozenset(Method.model_fields)
 _PROFILE_PARTS = frozenset({"train", "agent", "ranker", "models"})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """params.yaml seen from one profile. ``asked`` collects the keys that were looked at."""
+    """params.yaml seen from one profile.
+
+    ``asked`` collects the names of what was looked at. ``allowed`` is what may be looked at; None
+    allows everything.
+    """
 
     file: File
     profile: str
     asked: set[str] = field(default_factory=set)
+    allowed: frozenset[str] | None = None
+
+    def only(self, names: Iterable[str]) -> "Settings":
+        """The same settings where nothing but ``names`` may be asked for."""
+        return replace(self, asked=set(), allowed=frozenset(names))
 
     def section(self, kind: type[SectionT], overrides: Mapping[str, Any] | None = None) -> SectionT:
         """The profile's block of type ``kind`` with the overrides that concern it."""
         name = _snake(kind.__name__)
-        self.asked.add(f"profiles.{self.profile}.{name}")
+        self._ask(name)
         block = getattr(self._profile, name)
         return kind.model_validate(_apply(block.model_dump(), _under(overrides or {}, name)))
 
     def method(self, overrides: Mapping[str, Any] | None = None) -> Method:
         """The profile's preset with the profile's and the caller's overrides."""
-        here = f"profiles.{self.profile}"
-        self.asked.update(("presets", f"{here}.preset", f"{here}.method"))
+        self._ask("method")
         values = self.file.presets[self._profile.preset].model_dump()
         for layer in (self._profile.method, overrides or {}):
             own = {key: v for key, v in layer.items() if key.split(".")[0] in _METHOD_PARTS}
@@ -60,23 +76,97 @@ class Settings:
 
     def training(self, name: str) -> Training:
         """The training called ``name``: ``VARIANT-SEED``."""
-        self.asked.add(f"trainings.{name}")
-        return _named(self.file.trainings, "trainings", name)
+        self._ask("rows")
+        return _named(self.graph.trainings, "trainings", name)
 
     def evaluation(self, name: str) -> Evaluation:
         """The evaluation called ``name``: ``SYSTEM-SEED``."""
-        self.asked.add(f"evaluations.{name}")
-        return _named(self.file.evaluations, "evaluations", name)
+        self._ask("rows")
+        return _named(self.graph.evaluations, "evaluations", name)
 
     def variant(self, name: str) -> Variant:
         """The variant called ``name``."""
-        self.asked.add(f"variants.{name}")
-        return _named(self.file.variants, "variants", name)
+        self._ask("rows")
+        return _named(self.variants, "variants", name)
 
     def system(self, name: str) -> System:
         """The system called ``name``."""
-        self.asked.add(f"systems.{name}")
-        return _named(self.file.systems, "systems", name)
+        self._ask("rows")
+        return _named(self.systems, "systems", name)
+
+    def overrides_of(self, name: str) -> dict[str, Any]:
+        """All that a system changes in the profile: what its models were trained under, its own
+        ``set``, and its K of Table 4, which no cutoff of Hit@k may exceed."""
+        system = self.system(name)
+        trained = {} if system.variant == BASE else self.variant(system.variant).set
+        return {**trained, **system.set, **self._at_grid(system.grid)}
+
+    @cached_property
+    def rows(self) -> dict[str, Row]:
+        """Every row with what it takes over; a row's own preset is written out in its ``set``."""
+        rows = complete(self.file.rows)
+        return {
+            name: row.model_copy(update={"set": self._of_preset(row.preset) | row.set})
+            for name, row in rows.items()
+        }
+
+    @cached_property
+    def variants(self) -> dict[str, Variant]:
+        """What is trained."""
+        return variants_of(self.rows)
+
+    @cached_property
+    def systems(self) -> dict[str, System]:
+        """What is evaluated."""
+        return systems_of(self.rows, self._grid_places())
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tables with their rows."""
+        count = len(self._profile.evaluate.k_grid)
+        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Every instance of a stage."""
+        return graph_of(self.rows, self.systems, self.file.seed_count)
+
+    def _ask(self, name: str) -> None:
+        if self.allowed is not None and name not in self.allowed:
+            raise ConfigError(
+                f"this stage reads {name!r}, which its identity does not hold; add it to READS in"
+                " cosearch/run/identity.py"
+            )
+        self.asked.add(name)
+
+    def _of_preset(self, preset: str | None) -> dict[str, Any]:
+        """What a row's own preset changes in the profile's, but for what the profile overrides."""
+        if preset is None:
+            return {}
+        own = _named(self.file.presets, "presets", preset)
+        mine, usual = (_flat(block.model_dump()) for block in (own, self._preset))
+        return {
+            key: value
+            for key, value in mine.items()
+            if value != usual[key] and key not in self._profile.method
+        }
+
+    def _at_grid(self, place: int | None) -> dict[str, Any]:
+        if place is None:
+            return {}
+        top_k = self._profile.evaluate.k_grid[place]
+        cutoffs = [k for k in self.method().reward.hit_cutoffs if k <= top_k]
+        return {"rollout.top_k": top_k, "reward.hit_cutoffs": cutoffs}
+
+    def _grid_places(self) -> list[int]:
+        """Places of the K grid that need a system of their own: K is not the method's."""
+        method = _apply(self._preset.model_dump(), self._profile.method)
+        grid = self._profile.evaluate.k_grid
+        return [place for place, k in enumerate(grid) if k != method["rollout"]["top_k"]]
+
+    @property
+    def _preset(self) -> Method:
+        return _named(self.file.presets, "presets", self._profile.preset)
 
     @property
     def _profile(self) -> Profile:
@@ -85,116 +175,76 @@ class Settings:
 
 def load_settings(profile: str, path: Path = Path("params.yaml")) -> Settings:
     """Read and check all of params.yaml. Raises ConfigError with one line per fault."""
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file; run from the project's root")
+    raw = _read(path)
+    for name in BESIDE:
+        raw |= _read(path.with_name(f"{name}.yaml"))
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         file = File.model_validate(raw)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error)}") from None
     settings = Settings(file, profile)
     _check_references(settings, path)
-    settings.asked.clear()
     return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; run from the project's root")
+    try:
+        raw = yaml.load(path.read_text(encoding="utf-8"), LOADER)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: {type(raw).__name__}, not a mapping")
+    return raw
 
 
 def _check_references(settings: Settings, path: Path) -> None:
     """Every name that points somewhere points to something, and every override fits its schema."""
     file = settings.file
     try:
-        for name, system in file.systems.items():
-            if system.variant not in {BASE, *file.variants}:
-                raise ConfigError(f"systems.{name}.variant: no variant {system.variant!r}")
-        _check_trainings(file)
-        _check_evaluations(file)
-        _check_models(file)
-        _check_tables(file)
-        _check_grid(file)
         for profile in sorted({settings.profile, *file.profiles}):
-            _named(file.presets, "presets", _named(file.profiles, "profiles", profile).preset)
-            _check_overrides(Settings(file, profile))
+            seen = Settings(file, profile)
+            _named(file.presets, "presets", seen._profile.preset)
+            _check_overrides("profile", seen, seen._profile.method)
+            _check_rows(seen)
+            _check_tables(seen)
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error)}") from None
-    except ConfigError as error:
+    except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def _check_trainings(file: File) -> None:
-    """A training is called VARIANT-SEED and needs the Fixed Ranker of its seed, or nothing."""
-    for name, row in file.trainings.items():
-        models = _named(file.variants, "variants", row.variant).models
-        fixed = FIXED_RANKER in models.values()
-        needs = f"fixed_ranker/seed_{row.seed}" if fixed else UNTRAINED
-        wanted = f"{row.variant}-{row.seed}"
-        if name != wanted or row.needs != needs:
-            raise ConfigError(
-                f"trainings.{name}: it must read {wanted}: {{variant: {row.variant},"
-                f" seed: {row.seed}, part: {row.part}, needs: {needs}}}"
-            )
-
-
-def _check_evaluations(file: File) -> None:
-    """An evaluation is called SYSTEM-SEED and needs exactly what its system's variant leaves."""
-    for name, row in file.evaluations.items():
-        variant = _named(file.systems, "systems", row.system).variant
-        needs = UNTRAINED
-        if variant != BASE:
-            source = _named(file.trainings, "trainings", f"{variant}-{row.seed}")
-            needs = f"train/{source.part}/seed_{row.seed}/{variant}"
-        wanted = f"{row.system}-{row.seed}"
-        if name != wanted or row.needs != needs:
-            raise ConfigError(
-                f"evaluations.{name}: it must read {wanted}: {{system: {row.system},"
-                f" seed: {row.seed}, part: {row.part}, needs: {needs}}}"
-            )
-
-
-def _check_models(file: File) -> None:
-    """Every role starts from a name that profiles know."""
+def _check_rows(settings: Settings) -> None:
+    """Every row starts from models that profiles know, and its overrides fit their schema."""
     known = {*Models.model_fields, FIXED_RANKER}
-    rows: dict[str, Mapping[Any, str]] = {
-        **{f"variants.{name}": variant.models for name, variant in file.variants.items()},
-        **{f"systems.{name}": system.models for name, system in file.systems.items()},
-    }
-    for owner, models in rows.items():
-        if unknown := sorted(set(models.values()) - known):
-            raise ConfigError(f"{owner}.models: no {unknown[0]!r}; there are {sorted(known)}")
+    for name, row in settings.rows.items():
+        if unknown := sorted(set(row.models.values()) - known):
+            raise ConfigError(f"rows.{name}.models: no {unknown[0]!r}; there are {sorted(known)}")
+        if row.models_of is not None and row.models_of not in settings.variants:
+            raise ConfigError(f"rows.{name}.models_of: {row.models_of!r} is no row that is trained")
+        _check_overrides(f"rows.{name}.set", settings, row.set)
 
 
-def _check_tables(file: File) -> None:
-    """Tables and figures name rows that exist."""
-    tables = file.tables
-    blocks = (*tables.main, tables.ablations, tables.walk)
-    systems = [row.system for block in blocks for row in block.rows]
-    systems += [name for pair in tables.oracle for name in (pair.standard, pair.oracle)]
-    systems += [name for row in tables.grid.rows for name in row.systems]
-    for name in systems:
-        _named(file.systems, "tables: systems", name)
-    for name in (*tables.training_curves, *tables.groups):
-        _named(file.variants, "tables: variants", name)
+def _check_tables(settings: Settings) -> None:
+    """Tables and comparisons name rows that exist."""
+    tables, file = settings.tables, settings.file
+    names = [name for pair in tables.oracle for name in (pair.standard, pair.oracle)]
+    names += [name for pair in file.comparisons for name in (pair.left, pair.right)]
+    for name in (*names, tables.detectable.left, tables.detectable.right):
+        _named(settings.systems, "tables and comparisons: rows", name)
+    for figure in (tables.training_curves, tables.groups):
+        for name in figure:
+            _named(settings.variants, "training_curves and groups: trained rows", name)
 
 
-def _check_grid(file: File) -> None:
-    """Positions of the K grid that systems pick exist in every profile."""
-    last = max((row.grid for row in file.systems.values() if row.grid is not None), default=-1)
-    for name, profile in file.profiles.items():
-        if last >= len(profile.evaluate.k_grid):
-            raise ConfigError(f"profiles.{name}.evaluate.k_grid: no position {last}")
-
-
-def _check_overrides(settings: Settings) -> None:
-    owners: dict[str, Mapping[str, Any]] = {"profile": settings._profile.method}
-    owners |= {f"variants.{name}": v.set for name, v in settings.file.variants.items()}
-    owners |= {f"systems.{name}": s.set for name, s in settings.file.systems.items()}
-    for owner, overrides in owners.items():
-        for key in overrides:
-            if key.split(".")[0] not in _METHOD_PARTS | _PROFILE_PARTS:
-                raise ConfigError(f"{owner}: {key!r} starts with no known section")
-        settings.method(overrides)
-        for kind in (Train, Agent, Ranker, Models):
-            settings.section(kind, overrides)
+def _check_overrides(owner: str, settings: Settings, overrides: Mapping[str, Any]) -> None:
+    for key in overrides:
+        if key.split(".")[0] not in _METHOD_PARTS | _PROFILE_PARTS:
+            raise ConfigError(f"{owner}: {key!r} starts with no known section")
+    settings.method(overrides)
+    for kind in (Train, Agent, Ranker, Models):
+        settings.section(kind, overrides)
 
 
 def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:
@@ -220,6 +270,11 @@ def _apply(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, An
             raise ConfigError(f"unknown parameter {key!r}; known here: {', '.join(sorted(block))}")
         block[last] = value
     return values
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a block of blocks by dotted key."""
+    return {f"{block}.{key}": v for block, own in values.items() for key, v in own.items()}
 
 
 def _explain(error: ValidationError) -> str:

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from cosearch.engines.build import build_monitor, serve_rank
 from cosearch.files.artifacts import Paths, write_json
 from cosearch.params import blocks
+from cosearch.params.rows_file import check_rows, profile_folders
 from cosearch.params.settings import Settings, load_settings
 from cosearch.run.events import (
     Began,
@@ -30,11 +31,14 @@ from cosearch.run.events import (
     RoundBegan,
     RoundEnded,
 )
+from cosearch.run.identity import Identity, identity_of, title_of
 from cosearch.run.lease import Lease
 from cosearch.run.progress import Progress
+from cosearch.run.reads import READS
 
 AXES: dict[str, Callable[[str], Any]] = {
     "row": str,
+    "rows": str,
     "seed": int,
     "scope": str,
 }
@@ -53,6 +57,7 @@ class Stage:
     paths: Paths
     axes: dict[str, Any]
     progress: Progress
+    identity: Identity | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     monitor: Monitor = field(default_factory=Monitors)
 
@@ -95,11 +100,6 @@ class Stage:
         self.monitor.tell(Published(title, document.read_text("utf-8"), str(document)))
 
 
-def title_of(name: str, axes: Mapping[str, Any]) -> str:
-    """A stage's name in the graph."""
-    return "@".join(filter(None, (name, "-".join(map(str, axes.values())))))
-
-
 def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:
     """Parse the command line, check the parameters, run ``page`` and record the run.
 
@@ -132,9 +132,14 @@ def _run(
     name: str, page: Callable[[Stage], None], arguments: argparse.Namespace, axes: tuple[str, ...]
 ) -> None:
     settings = load_settings(arguments.profile)
+    check_rows(settings, profile_folders().get(arguments.profile, Path()))
     values = {axis: getattr(arguments, axis) for axis in axes}
     paths = Paths(arguments.profile)
-    title = title_of(name, values)
+    title, identity = title_of(name, values), None
+    if name in READS:
+        identity = identity_of(settings, name, values)
+        identity.check(paths.identity(title))
+        settings = settings.only(READS[name].names)
     with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
         watching = build_monitor(
             paths.journal(title),
@@ -143,7 +148,7 @@ def _run(
         )
         monitor = Monitors((lease, watching))
         progress.follow = monitor.tell
-        stage = Stage(name, settings, paths, values, progress, monitor=monitor)
+        stage = Stage(name, settings, paths, values, progress, identity, monitor=monitor)
         with _watched(stage), stage.clock("total"):
             page(stage)
     record = {

@@ -1,0 +1,66 @@
+"""rows.yaml: the rows of a profile as DVC reads them.
+
+DVC cannot compute, so ``python -m cosearch rows`` writes what it needs beside the profile.yaml of
+the folder. Every stage holds the file against params.yaml before it works.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cosearch.params.settings import ConfigError, Settings
+
+HEAD = "# Made from params.yaml by `python -m cosearch rows`; edit the rows there.\n"
+MEND = "run `python -m cosearch rows`"
+
+
+def rows_text(settings: Settings) -> str:
+    """The whole file of a profile."""
+    told = {"graph": settings.graph.model_dump(mode="json")}
+    lines = ["graph:"]
+    for name, value in told["graph"].items():
+        lines += _block(name, value)
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _block(name: str, value: Any) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"  {name}: {_flow(value)}"]
+    return [f"  {name}:", *(f"    {key}: {_flow(one)}" for key, one in value.items())]
+
+
+def _flow(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6).strip()
+
+
+def write_rows(settings: Settings, folder: Path) -> bool:
+    """Write rows.yaml into the folder of a profile; returns whether it was another one before."""
+    path, text = folder / "rows.yaml", rows_text(settings)
+    if path.is_file() and path.read_text("utf-8") == text:
+        return False
+    path.write_text(text, "utf-8")
+    return True
+
+
+def check_rows(settings: Settings, folder: Path) -> None:
+    """Raises ConfigError where rows.yaml does not say what params.yaml says."""
+    path = folder / "rows.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; {MEND}")
+    try:
+        told = yaml.safe_load(path.read_text("utf-8"))
+    except yaml.YAMLError:
+        raise ConfigError(f"{path}: not YAML; {MEND}") from None
+    if told != yaml.safe_load(rows_text(settings)):
+        raise ConfigError(f"{path}: the rows of params.yaml have changed since; {MEND}")
+
+
+def profile_folders(root: Path = Path()) -> dict[str, Path]:
+    """Profile -> the folder whose profile.yaml names it, for every pipeline of the project."""
+    found = {}
+    for path in [root / "profile.yaml", *sorted((root / "profiles").glob("*/profile.yaml"))]:
+        if path.is_file() and (name := re.search(r"^profile: (\S+)", path.read_text(), re.M)):
+            found.setdefault(name[1], path.parent)
+    return found

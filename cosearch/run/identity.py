@@ -1,0 +1,113 @@
+"""The identity of a stage instance: everything of this project that its result depends on.
+
+It holds the settings that the row reads, resolved, the hash of each model that it starts from, and
+the fingerprint of the code that it runs. The stage ``identity`` writes one file for each instance,
+and every other stage depends on its own file and on its data. So a stage runs again when one of
+these has changed, and only then.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cosearch.files.artifacts import Paths, read_json
+from cosearch.files.model_record import UNRECORDED, ModelRecord
+from cosearch.params.settings import Settings
+from cosearch.run.code import code_of
+from cosearch.run.reads import READS, resolve
+
+MEND = "run `dvc repro identity`"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What one stage instance depends on. ``models``: folder -> hash; ``code``: file -> fingerprint."""
+
+    stage: str
+    settings: Mapping[str, Any]
+    models: Mapping[str, str]
+    code: Mapping[str, str]
+
+    def check(self, path: Path) -> None:
+        """Raises ValueError where the file that DVC saw tells of other parameters, models or code."""
+        if not path.is_file():
+            raise ValueError(f"{path}: no such file; {MEND}")
+        if lines := differences(read_json(path), asdict(self)):
+            raise ValueError(f"{path} is older than the project ({'; '.join(lines)}); {MEND}")
+        if lacking := [folder for folder, known in self.models.items() if known == UNRECORDED]:
+            raise ValueError(
+                f"no record of {', '.join(lacking)}; place the model there and run"
+                " `python -m cosearch models --profile PROFILE`"
+            )
+
+
+def title_of(name: str, axes: Mapping[str, Any]) -> str:
+    """The name of a stage instance in the graph: ``train@cosearch-0``."""
+    return "@".join(filter(None, (name, "-".join(map(str, axes.values())))))
+
+
+def identity_of(settings: Settings, name: str, axes: Mapping[str, Any]) -> Identity:
+    """The identity of an instance of the stage ``name``."""
+    told = resolve(settings, name, axes)
+    folders = sorted(filter(None, set(told.get("models", {}).values())))
+    record = ModelRecord.of(settings.profile)
+    models = {folder: record.hash(folder) for folder in folders}
+    return Identity(title_of(name, axes), told, models, code_of(f"stages.{name}", told))
+
+
+def instances(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(stage, axes) of every instance in the graph of a profile."""
+    graph = settings.graph
+    keys: Mapping[str, tuple[str, Any]] = {
+        "fixed_ranker": ("seed", graph.seeds),
+        "train": ("row", graph.trainings),
+        "gate": ("row", graph.trainings),
+        "evaluate": ("row", graph.evaluations),
+        "collected": ("rows", graph.collections),
+        "oracle_gap": ("scope", graph.scopes),
+        "tables": ("scope", graph.scopes),
+        "report": ("scope", graph.scopes),
+    }
+    for name in READS:
+        axis, values = keys.get(name, ("", ()))
+        if axis:
+            yield from ((name, {axis: value}) for value in values)
+        else:
+            yield name, {}
+
+
+def write_identities(settings: Settings, paths: Paths) -> int:
+    """Write the identity of every instance; returns how many there are."""
+    count = 0
+    for count, (name, axes) in enumerate(instances(settings), 1):
+        identity = identity_of(settings, name, axes)
+        path = paths.identity(identity.stage)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(identity), indent=1, sort_keys=True) + "\n", "utf-8")
+    return count
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two identities, in words."""
+    lines = [
+        f"{key} {before} -> {after}"
+        for key, before, after in _changes(old["settings"], new["settings"])
+    ]
+    lines += [f"model {key} changed" for key, _, _ in _changes(old["models"], new["models"])]
+    return lines + [f"{key} changed" for key, _, _ in _changes(old["code"], new["code"])]
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any], above: str = "") -> Iterator[Any]:
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key, "none"), new.get(key, "none")
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _changes(before, after, f"{above}{key}/" if "/" in key else f"{above}{key}.")
+        elif before != after:
+            yield f"{above}{key}", _short(before), _short(after)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:12]}…"
