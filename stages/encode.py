@@ -9,7 +9,7 @@ import time
 
 from cosearch.data.encode import Part, encode_corpus
 from cosearch.data.pace import Pace
-from cosearch.engines import build
+from cosearch.engines.retrieval.build import encoder_factory
 from cosearch.files.artifacts import move_folder
 from cosearch.params.blocks import Encoder, Models
 from cosearch.run.stage import Stage, run_stage
@@ -24,7 +24,7 @@ def page(stage: Stage) -> None:
     manifest = encode_corpus(
         stage.paths.corpus,
         work,
-        build.encoder_factory(folder, settings, stage.settings.file.runtime.threads),
+        encoder_factory(folder, settings, stage.settings.file.runtime.threads),
         shard_size=settings.shard_size,
         processes=settings.processes,
         storage=settings.storage,

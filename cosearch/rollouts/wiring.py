@@ -18,7 +18,8 @@ from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
 from cosearch.core.rollout import AgentRules
 from cosearch.core.types import Question
-from cosearch.engines import build
+from cosearch.engines.judges.build import build_endpoint_judge, build_likelihood_judge
+from cosearch.engines.policies.build import build_codec, build_sampler, build_trainer
 from cosearch.files.artifacts import Paths
 from cosearch.files.hashes import hash_folder
 from cosearch.methods.bundle import METHODS
@@ -100,8 +101,8 @@ ModelBlock = blocks.Agent | blocks.Ranker | blocks.Simulator
 
 def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = "causal") -> Policy:
     """A frozen policy: codec and sampler."""
-    codec = build.build_codec(folder)
-    sampler = build.build_sampler(
+    codec = build_codec(folder)
+    sampler = build_sampler(
         folder,
         codec,
         batch_tokens=block.batch_tokens,
@@ -127,7 +128,7 @@ def open_learner(
 ) -> Policy:
     """A policy that learns: codec, sampler and trainer over the same weights."""
     frozen = open_policy(folder, block, temperature, head)
-    trainer = build.build_trainer(
+    trainer = build_trainer(
         folder,
         frozen.codec,
         lr=lr,
@@ -148,9 +149,9 @@ def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
         "max_document_chars": block.max_document_chars,
     }
     if block.kind == "likelihood":
-        return build.build_likelihood_judge(
+        return build_likelihood_judge(
             folder,
-            build.build_codec(folder),
+            build_codec(folder),
             max_prompt_tokens=block.max_prompt_tokens,
             max_thought_tokens=block.max_turn_tokens,
             score_digits=block.score_digits,
@@ -161,7 +162,7 @@ def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
         )
     if block.endpoint is None:
         raise ValueError("judge.kind is endpoint, and judge.endpoint is null: name the service")
-    return build.build_endpoint_judge(
+    return build_endpoint_judge(
         **block.endpoint.model_dump(), max_tokens=block.max_turn_tokens, cache=answers, **shared
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from cosearch.engines.build import build_monitor, serve_rank
+from cosearch.engines.policies.build import serve_rank
 from cosearch.files.artifacts import Paths, write_json
 from cosearch.params import blocks
 from cosearch.params.settings import Settings, load_settings
@@ -31,6 +31,7 @@ from cosearch.run.events import (
     RoundEnded,
 )
 from cosearch.run.lease import Lease
+from cosearch.run.monitors.choice import monitor_of
 from cosearch.run.progress import Progress
 
 AXES: dict[str, Callable[[str], Any]] = {
@@ -136,7 +137,7 @@ def _run(
     paths = Paths(arguments.profile)
     title = title_of(name, values)
     with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
-        watching = build_monitor(
+        watching = monitor_of(
             paths.journal(title),
             scalars=paths.scalars(title) if settings.file.runtime.scalars else None,
             say=progress.say,

@@ -11,7 +11,8 @@ from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.heads import CausalHead, Head, PickHead
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from tests.micro import (
     EOS,
     VOCABULARY,

@@ -8,8 +8,9 @@ import torch
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
-from cosearch.engines.build import build_sampler
-from cosearch.engines.policies.generator_hf import HfGenerator, checksum
+from cosearch.engines.policies.build import build_sampler
+from cosearch.engines.policies.generator_hf import HfGenerator
+from cosearch.engines.policies.weights import checksum
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 
 PROMPTS = [(5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4)]

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
-from cosearch.engines import build
+from cosearch.engines.policies.build import build_sampler
 from cosearch.engines.policies.engine_vllm import open_engine
 from cosearch.engines.policies.generator_vllm import ProbeRules, Reference, VllmGenerator, Written
 from tests.engines.generators import (
@@ -125,9 +125,9 @@ def test_what_vllm_would_answer_wrongly_is_refused(sampling: Sampling, words: st
 
 def test_engines_that_are_not_there_are_named() -> None:
     with pytest.raises(ValueError, match=r"unknown engine 'vlm'; .* hf, vllm"):
-        build.build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vlm")
+        build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vlm")
     with pytest.raises(ValueError, match="engine vllm needs its rules"):
-        build.build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vllm")
+        build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vllm")
 
 
 class TieForgotten(Reference):

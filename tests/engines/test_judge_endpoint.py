@@ -11,7 +11,7 @@ import pytest
 
 from cosearch.core.protocols import JudgeCase
 from cosearch.core.types import Passage
-from cosearch.engines.build import build_endpoint_judge
+from cosearch.engines.judges.build import build_endpoint_judge
 from cosearch.engines.judges.endpoint import AnswerFile, ChatPrompt, Endpoint, EndpointJudge
 
 CASE = JudgeCase("who?", ("Ann", "A. Brook"), "author", (Passage("1", "Lake", "by Ann"),))

@@ -11,8 +11,9 @@ import torch
 from cosearch.core.prompts import fill_template, load_template
 from cosearch.core.protocols import Generate, JudgeCase
 from cosearch.core.types import Passage, Sampling
-from cosearch.engines.build import build_codec, build_likelihood_judge, build_sampler
-from cosearch.engines.policies.heads import load_causal_lm
+from cosearch.engines.judges.build import build_likelihood_judge
+from cosearch.engines.loading import load_causal_lm
+from cosearch.engines.policies.build import build_codec, build_sampler
 
 AGENT = Path(__file__).resolve().parents[2] / "models" / "tiny" / "agent"
 PEOPLE = (

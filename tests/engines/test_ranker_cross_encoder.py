@@ -15,8 +15,9 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from cosearch.core.protocols import Choose
 from cosearch.core.types import Sampling
-from cosearch.engines.build import build_sampler
-from cosearch.engines.policies.heads import Batch, PickHead, load_scorer, pick_table, score_rows
+from cosearch.engines.loading import load_scorer
+from cosearch.engines.policies.build import build_sampler
+from cosearch.engines.policies.heads import Batch, PickHead, pick_table, score_rows
 from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder, _draw
 from tests.engines.policies import LOSS, SCORER
 from tests.micro import pairs, pick_samples, save_causal_lm, save_scorer

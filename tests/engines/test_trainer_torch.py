@@ -16,7 +16,8 @@ from cosearch.engines.policies.loss import (
     sequence_weights,
     token_losses,
 )
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from tests.micro import VOCABULARY, samples, save_causal_lm
 
 LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from cosearch.engines.build import build_codec, build_sampler
+from cosearch.engines.policies.build import build_codec, build_sampler
 from cosearch.files.hashes import hash_file
 from cosearch.pretrain.base_models import LESSONS, build_base_models
 from cosearch.pretrain.recipe import Interface, Recipe, override

@@ -18,7 +18,8 @@ from cosearch.core.types import Passage, Question, Sampling
 from cosearch.engines.policies.heads import PickHead
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from cosearch.engines.scripted import ScriptedCodec, ScriptedPolicy, ScriptedRetriever
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore

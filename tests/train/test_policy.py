@@ -9,7 +9,8 @@ import pytest
 from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.heads import CausalHead
 from cosearch.engines.policies.loss import LossRules
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from cosearch.rollouts.policy import Policy, give_way, learn, prepare, serving
 from tests.micro import EOS, VOCABULARY, samples, save_causal_lm
 

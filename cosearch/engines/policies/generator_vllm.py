@@ -19,8 +19,8 @@ from safetensors.torch import save_file
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
-from cosearch.engines.policies.generator_hf import checksum
-from cosearch.engines.policies.heads import at_least_float32, load_causal_lm
+from cosearch.engines.loading import at_least_float32, load_causal_lm
+from cosearch.engines.policies.weights import checksum
 
 Written = tuple[tuple[int, ...], tuple[float, ...]]
 """Sampled ids and their log-probabilities."""

@@ -11,8 +11,10 @@ import torch
 
 from cosearch.core.protocols import Choose
 from cosearch.core.types import Generation
-from cosearch.engines.policies.generator_hf import checksum, uniforms
-from cosearch.engines.policies.heads import check_device, load_scorer, pick_table, score_rows
+from cosearch.engines.loading import check_device, load_scorer
+from cosearch.engines.policies.draws import uniforms
+from cosearch.engines.policies.heads import pick_table, score_rows
+from cosearch.engines.policies.weights import checksum
 
 Pair = tuple[int, ...]
 

@@ -24,7 +24,7 @@ from cosearch.engines.policies.heads import Batch, Head, PickHead
 from cosearch.engines.policies.loss import sequence_weights
 from cosearch.engines.policies.packing import PackedHead, rounds
 from cosearch.engines.policies.ranks import Ranks
-from cosearch.engines.policies.trainer_torch import Totals, UpdateStats, batch_loss, not_finite
+from cosearch.engines.policies.step import Totals, UpdateStats, batch_loss, not_finite
 from cosearch.engines.policies.zero import PARTITIONED, Plan, configuration
 
 TAG = "state"

@@ -13,10 +13,10 @@ import torch
 
 from cosearch.core.protocols import NotFinite
 from cosearch.core.types import Sample
-from cosearch.engines.policies.generator_hf import checksum
 from cosearch.engines.policies.ranks import STOP, Order, Ranks, join
 from cosearch.engines.policies.shard import Shard
-from cosearch.engines.policies.trainer_torch import UpdateStats
+from cosearch.engines.policies.step import UpdateStats
+from cosearch.engines.policies.weights import checksum
 from cosearch.engines.policies.zero import Plan
 
 OPEN = "open"

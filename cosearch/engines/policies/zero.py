@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosearch.engines.policies.loss import LossRules
-from cosearch.engines.policies.trainer_torch import OptimizerRules
+from cosearch.engines.policies.step import OptimizerRules
 
 PARTITIONED = 3
 """The stage of ZeRO that parts the parameters, too."""

@@ -13,8 +13,7 @@ import torch
 from transformers import AutoModel
 
 from cosearch.core.types import Passage
-from cosearch.engines.policies.codec_hf import load_tokenizer
-from cosearch.engines.policies.heads import check_device
+from cosearch.engines.loading import check_device, load_tokenizer
 from cosearch.files.hashes import hash_folder
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

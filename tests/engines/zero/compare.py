@@ -10,7 +10,8 @@ import torch
 
 from cosearch.core.types import Sample
 from cosearch.engines.policies.heads import CausalHead, Head
-from cosearch.engines.policies.trainer_torch import TorchTrainer, UpdateStats
+from cosearch.engines.policies.step import UpdateStats
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from cosearch.engines.policies.zero import Plan
 from tests.engines.zero import worker
 from tests.micro import VOCABULARY

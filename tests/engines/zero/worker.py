@@ -19,8 +19,8 @@ from cosearch.core.types import Sample
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.ranks import Ranks, join
 from cosearch.engines.policies.shard import Shard
+from cosearch.engines.policies.step import OptimizerRules
 from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer, serve
-from cosearch.engines.policies.trainer_torch import OptimizerRules
 from cosearch.engines.policies.zero import Plan, ZeroRules
 from tests.micro import VOCABULARY, samples
 
