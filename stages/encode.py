@@ -7,7 +7,7 @@ Several hosts on one file system share the work: each runs this page with COSEAR
 import os
 import time
 
-from cosearch.data.encode import Part, encode_corpus
+from cosearch.data.encode import HostPart, encode_corpus
 from cosearch.data.pace import Pace
 from cosearch.engines.retrieval.build import encoder_factory
 from cosearch.files.artifacts import move_folder
@@ -31,7 +31,7 @@ def page(stage: Stage) -> None:
         progress=lambda done, total: stage.progress.show(
             "encode", done, total, f"passages {pace.left(done, total)}".rstrip()
         ),
-        part=Part.parse(part) if part else None,
+        part=HostPart.parse(part) if part else None,
     )
     if manifest is None:
         stage.progress.say(f"encode: part {part} is done; run without COSEARCH_PART to publish")

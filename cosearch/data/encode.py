@@ -28,14 +28,14 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HostPart:
     """The shards of one host: every ``of``-th from ``number`` on, as rank and world size."""
 
     number: int
     of: int
 
     @classmethod
-    def parse(cls, text: str) -> "Part":
+    def parse(cls, text: str) -> "HostPart":
         """``0/4`` to ``3/4``. Raises ValueError for anything else."""
         number, slash, of = text.partition("/")
         if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of)):
@@ -44,7 +44,7 @@ class Part:
 
 
 class PassageEncoder(Protocol):
-    """What encoding needs of an encoder; ``engines.encoder.Encoder`` is one."""
+    """What encoding needs of an encoder; ``engines.retrieval.encoder.DenseEncoder`` is one."""
 
     dimension: int
     fingerprint: dict[str, Any]
@@ -62,7 +62,7 @@ def encode_corpus(
     processes: int,
     progress: Progress,
     storage: str = "float32",
-    part: Part | None = None,
+    part: HostPart | None = None,
 ) -> dict[str, Any] | None:
     """Encode every passage and return the manifest: corpus, encoder, rows, dimension, shards.
 
@@ -83,7 +83,7 @@ def encode_corpus(
         "storage": storage,
     }
     _claim(folder, fingerprint, part)
-    plan = _Plan(corpus, folder, shard_size, storage, encoder.dimension)
+    plan = _ShardPlan(corpus, folder, shard_size, storage, encoder.dimension)
     own = plan.shards() if part is None else plan.shards()[part.number :: part.of]
     missing = [shard for shard in own if not plan.finished(shard)]
     total = sum(map(plan.rows, own))
@@ -95,7 +95,7 @@ def encode_corpus(
     return None if part is not None else _publish(plan, fingerprint)
 
 
-class _Plan:
+class _ShardPlan:
     """Which passages go to which file."""
 
     def __init__(
@@ -136,7 +136,7 @@ def _save(path: Path, vectors: np.ndarray) -> None:
 
 
 def _encode_missing(
-    plan: _Plan,
+    plan: _ShardPlan,
     missing: Sequence[int],
     encoder: PassageEncoder,
     make_encoder: Callable[[], PassageEncoder],
@@ -152,7 +152,7 @@ def _encode_missing(
             yield future.result()
 
 
-_worker: tuple[_Plan, PassageEncoder]
+_worker: tuple[_ShardPlan, PassageEncoder]
 
 
 def _start_worker(
@@ -160,7 +160,7 @@ def _start_worker(
 ) -> None:
     global _worker
     encoder = make_encoder()
-    _worker = (_Plan(Corpus(corpus), folder, size, storage, encoder.dimension), encoder)
+    _worker = (_ShardPlan(Corpus(corpus), folder, size, storage, encoder.dimension), encoder)
 
 
 def _work(shard: int) -> int:
@@ -168,7 +168,7 @@ def _work(shard: int) -> int:
     return plan.encode(shard, encoder)
 
 
-def _claim(folder: Path, fingerprint: Mapping[str, Any], part: Part | None) -> None:
+def _claim(folder: Path, fingerprint: Mapping[str, Any], part: HostPart | None) -> None:
     """Keep the shards of this fingerprint, remove those of any other."""
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / _FINGERPRINT
@@ -188,7 +188,7 @@ def _claim(folder: Path, fingerprint: Mapping[str, Any], part: Part | None) -> N
     own.replace(record)
 
 
-def _publish(plan: _Plan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+def _publish(plan: _ShardPlan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     shards = [
         {"file": plan.path(s).name, "rows": plan.rows(s), "sha256": hash_file(plan.path(s))}
         for s in plan.shards()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cosearch.core.protocols import Retrieve
 from cosearch.data.corpus import Corpus
-from cosearch.engines.retrieval.index_faiss import Gpus, build_index, draw_sample, open_index
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe, check_sample
+from cosearch.engines.retrieval.index_faiss import Gpus, draw_sample, open_index, write_index
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe, check_sample
 from cosearch.engines.retrieval.index_need import Room, index_need
 from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
 from tests.engines.vectors import DIMENSION, TableEncoder, draw_vectors, write_vectors
@@ -23,7 +23,7 @@ from tests.engines.vectors import DIMENSION, TableEncoder, draw_vectors, write_v
 ROWS = 600
 VECTORS = draw_vectors(ROWS)
 VECTORS[[17, 201, 598]] = VECTORS[400]  # duplicates
-FLAT = Recipe(
+FLAT = IndexRecipe(
     "flat",
     shards=1,
     nlist=12,
@@ -47,12 +47,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_vectors(tmp_path_factory.mktemp("source"), VECTORS, size=128)
 
 
-def recipe(kind: str, shards: int = 1) -> Recipe:
+def recipe(kind: str, shards: int = 1) -> IndexRecipe:
     return replace(FLAT, kind=kind, shards=shards)
 
 
-def build(source: Path, target: Path, made: Recipe, room: Room = ROOM) -> dict[str, Any]:
-    return build_index(
+def build(source: Path, target: Path, made: IndexRecipe, room: Room = ROOM) -> dict[str, Any]:
+    return write_index(
         source / "vectors",
         target,
         made,
@@ -66,7 +66,7 @@ def build(source: Path, target: Path, made: Recipe, room: Room = ROOM) -> dict[s
 def opened(
     source: Path,
     index: Path,
-    made: Recipe,
+    made: IndexRecipe,
     *,
     corpus: Path | None = None,
     floor: float | None = None,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cosearch.engines.retrieval.encoder import Encoder
+from cosearch.engines.retrieval.encoder import DenseEncoder
 
 MINI = Path(__file__).parents[2] / "models" / "mini"
 pytestmark = pytest.mark.skipif(
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_the_encoder_knows_what_is_about_what() -> None:
-    encoder = Encoder(
+    encoder = DenseEncoder(
         MINI / "encoder",
         query_prefix="",
         passage_prefix="",

@@ -143,11 +143,11 @@ def _deepspeed_trainer(
         raise ValueError("train.engine is deepspeed, and train.deepspeed is null: give its rules")
     from cosearch.engines.policies.ranks import join
     from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer
-    from cosearch.engines.policies.zero import Plan, ZeroRules
+    from cosearch.engines.policies.zero import TrainingPlan, ZeroRules
 
     zero = ZeroRules(**block.model_dump(exclude={"dtype"}))
     about = (str(model_folder(folder)), vocabulary, block.dtype, optimizer, loss, zero)
-    return DeepSpeedTrainer(join(), Plan(*about, str(scratch)))
+    return DeepSpeedTrainer(join(), TrainingPlan(*about, str(scratch)))
 
 
 def serve_rank() -> bool:

@@ -26,7 +26,7 @@ Written = tuple[tuple[int, ...], tuple[float, ...]]
 """Sampled ids and their log-probabilities."""
 
 
-class Engine(Protocol):
+class VllmEngine(Protocol):
     """What a sampler asks of vLLM. ``max_tokens`` bounds a prompt with its completion."""
 
     max_tokens: int
@@ -128,7 +128,7 @@ class VllmGenerator:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: VllmEngine,
         reference: Reference,
         *,
         eos_ids: frozenset[int],

@@ -53,7 +53,7 @@ class EngineRules:
     backend: str | None
 
 
-def prepare(rules: EngineRules) -> bool:
+def prepare_environment(rules: EngineRules) -> bool:
     """Set the environment that vLLM reads, and say whether there are GPUs.
 
     Raises ValueError where the placement asks for GPUs that are not there.
@@ -70,11 +70,11 @@ def prepare(rules: EngineRules) -> bool:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if not gpus:
-        _prepare_cpu()
+        _prepare_for_cpu()
     return gpus
 
 
-def _prepare_cpu() -> None:
+def _prepare_for_cpu() -> None:
     for name, value in CPU_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if os.environ["TORCH_COMPILE_DISABLE"] == "1":

@@ -25,7 +25,7 @@ from cosearch.engines.policies.loss import sequence_weights
 from cosearch.engines.policies.packing import PackedHead, rounds
 from cosearch.engines.policies.ranks import Ranks
 from cosearch.engines.policies.step import Totals, UpdateStats, batch_loss, not_finite
-from cosearch.engines.policies.zero import PARTITIONED, Plan, configuration
+from cosearch.engines.policies.zero import PARTITIONED, TrainingPlan, configuration
 
 TAG = "state"
 
@@ -45,7 +45,7 @@ class _Scored(nn.Module):
 class Shard:
     """A rank's part of one trainer. ``version`` counts optimiser steps."""
 
-    def __init__(self, ranks: Ranks, plan: Plan) -> None:
+    def __init__(self, ranks: Ranks, plan: TrainingPlan) -> None:
         self._ranks = ranks
         self._plan = plan
         self._head: Head = PickHead() if plan.vocabulary is None else PackedHead(plan.vocabulary)

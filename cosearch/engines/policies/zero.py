@@ -30,7 +30,7 @@ class ZeroRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrainingPlan:
     """What to train, and how. ``vocabulary`` is None for a scorer, which has none."""
 
     folder: str
@@ -46,7 +46,7 @@ class Plan:
             raise ValueError(f"dtype {self.dtype}: DeepSpeed's own copy of the weights is float32")
 
     @classmethod
-    def read(cls, record: Mapping[str, Any]) -> "Plan":
+    def read(cls, record: Mapping[str, Any]) -> "TrainingPlan":
         """The plan that ``asdict`` made ``record`` of, perhaps by way of JSON."""
         optimizer = record["optimizer"]
         parts = {
@@ -57,7 +57,7 @@ class Plan:
         return cls(**{**record, **parts})
 
 
-def configuration(plan: Plan, ranks: int) -> dict[str, Any]:
+def configuration(plan: TrainingPlan, ranks: int) -> dict[str, Any]:
     """DeepSpeed's configuration. Micro-batches are counted by the trainer alone."""
     zero: dict[str, Any] = {"stage": plan.zero.stage}
     if plan.zero.offload_optimizer:

@@ -38,10 +38,10 @@ def build_index(
     progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
     """Build the index over encoded shards, if there is room for it, and return its manifest."""
-    from cosearch.engines.retrieval.index_faiss import build_index as build
+    from cosearch.engines.retrieval.index_faiss import write_index
     from cosearch.engines.retrieval.index_need import Room
 
-    return build(
+    return write_index(
         vectors,
         folder,
         _recipe(settings),
@@ -75,6 +75,6 @@ def build_retriever(
 
 
 def _recipe(settings: Index) -> Any:
-    from cosearch.engines.retrieval.index_kinds import Recipe
+    from cosearch.engines.retrieval.index_kinds import IndexRecipe
 
-    return Recipe(**settings.model_dump(include={field.name for field in fields(Recipe)}))
+    return IndexRecipe(**settings.model_dump(include={field.name for field in fields(IndexRecipe)}))

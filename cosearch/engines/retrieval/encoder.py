@@ -19,7 +19,7 @@ from cosearch.files.hashes import hash_folder
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-class Encoder:
+class DenseEncoder:
     """Texts -> float32 rows. Raises ValueError for a folder, dtype or pooling it cannot use.
 
     ``max_length`` cuts in tokens, prefix included; ``device`` is cpu or cuda, a GPU that torch must

@@ -13,7 +13,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe, check_sample, empty_index
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe, check_sample, empty_index
 from cosearch.engines.retrieval.index_need import Room, check_room, index_need
 from cosearch.files.durable import write_aside
 from cosearch.files.hashes import hash_file
@@ -33,10 +33,10 @@ class Gpus:
     float16: bool
 
 
-def build_index(
+def write_index(
     vectors: str | Path,
     folder: str | Path,
-    recipe: Recipe,
+    recipe: IndexRecipe,
     *,
     room: Room,
     recall: Mapping[str, float],
@@ -131,7 +131,7 @@ def draw_sample(rows: int, size: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
 
 
-def _train(index: Any, recipe: Recipe, vectors: Path, source: Mapping[str, Any]) -> None:
+def _train(index: Any, recipe: IndexRecipe, vectors: Path, source: Mapping[str, Any]) -> None:
     if not KINDS[recipe.kind].trained:
         return
     used = recipe.used()

@@ -13,7 +13,7 @@ import numpy as np
 from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Candidate, Passage
 from cosearch.engines.retrieval.index_faiss import Gpus, open_index, read_manifest, set_up_faiss
-from cosearch.engines.retrieval.index_kinds import Recipe
+from cosearch.engines.retrieval.index_kinds import IndexRecipe
 from cosearch.engines.retrieval.index_need import Room, check_room, index_need
 from cosearch.files.hashes import hash_file
 
@@ -32,7 +32,7 @@ class PassageStore(Protocol):
 
 
 class TextEncoder(Protocol):
-    """What the retriever needs of an encoder; ``engines.encoder.Encoder`` is one."""
+    """What the retriever needs of an encoder; ``engines.retrieval.encoder.DenseEncoder`` is one."""
 
     fingerprint: dict[str, Any]
 
@@ -60,7 +60,7 @@ class FaissRetriever:
         folder: str | Path,
         corpus: PassageStore,
         encoder: TextEncoder,
-        recipe: Recipe,
+        recipe: IndexRecipe,
         *,
         self_check: int,
         self_check_floor: float,
@@ -140,7 +140,7 @@ def _check_bindings(
     manifest: Mapping[str, Any],
     corpus: PassageStore,
     encoder: TextEncoder,
-    recipe: Recipe,
+    recipe: IndexRecipe,
 ) -> None:
     pairs = {
         "kind": (manifest["kind"], recipe.kind),

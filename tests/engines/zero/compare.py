@@ -12,7 +12,7 @@ from cosearch.core.types import Sample
 from cosearch.engines.policies.heads import CausalHead, Head
 from cosearch.engines.policies.step import UpdateStats
 from cosearch.engines.policies.trainer_torch import TorchTrainer
-from cosearch.engines.policies.zero import Plan
+from cosearch.engines.policies.zero import TrainingPlan
 from tests.engines.zero import worker
 from tests.micro import VOCABULARY
 
@@ -21,7 +21,7 @@ Wanted = tuple[TorchTrainer, list[UpdateStats]]
 """A trainer after five updates, and their statistics."""
 
 
-def reference(plan: Plan, head: Head | None = None) -> TorchTrainer:
+def reference(plan: TrainingPlan, head: Head | None = None) -> TorchTrainer:
     """The torch trainer of the same plan."""
     return TorchTrainer(
         plan.folder,

@@ -21,7 +21,7 @@ from cosearch.engines.policies.ranks import Ranks, join
 from cosearch.engines.policies.shard import Shard
 from cosearch.engines.policies.step import OptimizerRules
 from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer, serve
-from cosearch.engines.policies.zero import Plan, ZeroRules
+from cosearch.engines.policies.zero import TrainingPlan, ZeroRules
 from tests.micro import VOCABULARY, samples
 
 LOSS = LossRules(0.2, "sum_per_sequence", 3.0, 0.1, None, 16)
@@ -42,10 +42,10 @@ def plan(
     dtype: str = "float32",
     vocabulary: int | None = VOCABULARY,
     **changes: Any,
-) -> Plan:
+) -> TrainingPlan:
     """A micro model's training; ``folder`` holds it as ``model``."""
     model, scratch = str(folder / "model"), str(folder / "scratch")
-    return Plan(model, vocabulary, dtype, rules, loss, zero(stage, **changes), scratch)
+    return TrainingPlan(model, vocabulary, dtype, rules, loss, zero(stage, **changes), scratch)
 
 
 def grouped(count: int = 7) -> list[Sample]:
