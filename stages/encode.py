@@ -25,9 +25,7 @@ def page(stage: Stage) -> None:
         stage.paths.corpus,
         work,
         encoder_factory(folder, settings, stage.settings.file.runtime.threads),
-        shard_size=settings.shard_size,
-        processes=settings.processes,
-        storage=settings.storage,
+        settings,
         progress=lambda done, total: stage.progress.show(
             "encode", done, total, f"passages {pace.left(done, total)}".rstrip()
         ),

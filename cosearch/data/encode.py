@@ -16,15 +16,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cosearch.core.protocols import ShowProgress
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus
 from cosearch.files.artifacts import write_aside, write_json
 from cosearch.files.hashes import hash_file
+from cosearch.params.blocks import Encoder
 
 _FINGERPRINT, _MANIFEST = "fingerprint.json", "manifest.json"
-
-Progress = Callable[[int, int], None]
-"""Called with passages done and passages in all, after every shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +56,38 @@ def encode_corpus(
     corpus_folder: str | Path,
     folder: str | Path,
     make_encoder: Callable[[], PassageEncoder],
+    settings: Encoder,
     *,
-    shard_size: int,
-    processes: int,
-    progress: Progress,
-    storage: str = "float32",
+    progress: ShowProgress,
     part: HostPart | None = None,
 ) -> dict[str, Any] | None:
     """Encode every passage and return the manifest: corpus, encoder, rows, dimension, shards.
 
-    ``make_encoder`` must pickle when ``processes`` > 1 (spawned workers build their own). Finished
-    shards of the same corpus, encoder, shard size and storage type are kept, others are removed.
-    ``storage``: float32 or float16, the type on disk. With ``part``, only its shards are encoded,
-    no manifest is written and None returned; shards of other settings are then an error, since
+    ``make_encoder`` must pickle when ``settings.processes`` > 1: each spawned worker makes its own
+    encoder. Finished shards of the same corpus, encoder, shard size and storage type are kept,
+    others are removed. ``settings.storage`` is the type on disk, float32 or float16. ``progress``
+    is called with passages after every shard. With ``part``, only its shards are encoded, no
+    manifest is written and None is returned; shards of other settings are then an error, since
     another part may be writing them.
     """
-    if storage not in ("float32", "float16"):
-        raise ValueError(f"encode: storage {storage!r} is neither float32 nor float16")
+    if settings.storage not in ("float32", "float16"):
+        raise ValueError(f"encode: storage {settings.storage!r} is neither float32 nor float16")
     corpus, folder = Corpus(corpus_folder), Path(folder)
     encoder = make_encoder()
     fingerprint = {
         "corpus": corpus.sha256,
         "encoder": encoder.fingerprint,
-        "shard_size": shard_size,
-        "storage": storage,
+        "shard_size": settings.shard_size,
+        "storage": settings.storage,
     }
     _claim(folder, fingerprint, part)
-    plan = _ShardPlan(corpus, folder, shard_size, storage, encoder.dimension)
+    plan = _ShardPlan(corpus, folder, settings.shard_size, settings.storage, encoder.dimension)
     own = plan.shards() if part is None else plan.shards()[part.number :: part.of]
     missing = [shard for shard in own if not plan.finished(shard)]
     total = sum(map(plan.rows, own))
     done = total - sum(map(plan.rows, missing))
     progress(done, total)
-    for rows in _encode_missing(plan, missing, encoder, make_encoder, processes):
+    for rows in _encode_missing(plan, missing, encoder, make_encoder, settings.processes):
         done += rows
         progress(done, total)
     return None if part is not None else _publish(plan, fingerprint)

@@ -34,9 +34,7 @@ def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) 
         corpus.folder,
         work / "encoded",
         encoder_factory(models.encoder, encoder, threads),
-        shard_size=encoder.shard_size,
-        processes=encoder.processes,
-        storage=encoder.storage,
+        encoder,
         progress=partial(show, "passages"),
     )
     build_index(

@@ -16,6 +16,8 @@ from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
 from cosearch.data.encode import HostPart, encode_corpus
 from cosearch.data.pace import Pace
+from cosearch.params.blocks import Encoder
+from tests.settings import block
 
 PASSAGES = [Passage(f"p{n}", f"title {n}", f"passage {n * 7919}") for n in range(50)]
 
@@ -54,10 +56,8 @@ def encode(
         root / "corpus",
         root / "vectors",
         functools.partial(LetterCounts, scale=scale),
-        shard_size=shard_size,
-        processes=processes,
+        block(Encoder, shard_size=shard_size, processes=processes, storage=storage),
         progress=progress,
-        storage=storage,
         part=part,
     )
 

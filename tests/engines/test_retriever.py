@@ -21,20 +21,31 @@ from cosearch.engines.retrieval.index_kinds import IndexRecipe
 from cosearch.engines.retrieval.index_need import Room
 from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
 from cosearch.files.hashes import hash_folder
+from cosearch.params.blocks import Encoder
 from tests.engines.micro_encoder import write_micro_encoder
+from tests.engines.vectors import index_settings
 
 WORDS = [f"w{n}" for n in range(60)]
-SETTINGS: dict[str, Any] = {
-    "query_prefix": "w0 ",
-    "passage_prefix": "w1 ",
-    "pooling": "mean",
-    "normalize": True,
-    "max_length": 24,
-    "batch_size": 4,
-    "dtype": "float32",
-}
+SETTINGS = Encoder(
+    query_prefix="w0 ",
+    passage_prefix="w1 ",
+    pooling="mean",
+    normalize=True,
+    max_length=24,
+    batch_size=4,
+    dtype="float32",
+    device="cpu",
+    storage="float32",
+    shard_size=16,
+    processes=1,
+)
 FLAT = IndexRecipe("flat", shards=1)
 ROOM = Room(memory=None, disk=None)
+
+
+def changed(**changes: Any) -> Encoder:
+    """The settings with ``changes``, which the parameters' own schema does not check."""
+    return SETTINGS.model_copy(update=changes)
 
 
 def draw_passages(number: int) -> list[Passage]:
@@ -50,7 +61,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def encoder(model: Path) -> DenseEncoder:
-    return DenseEncoder(model, **SETTINGS)
+    return DenseEncoder(model, SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +90,8 @@ def encode(root: Path, model: Path) -> None:
     encode_corpus(
         root / "corpus",
         root / "vectors",
-        functools.partial(DenseEncoder, model, **SETTINGS),
-        shard_size=16,
-        processes=1,
+        functools.partial(DenseEncoder, model, SETTINGS),
+        SETTINGS,
         progress=lambda done, total: None,
     )
 
@@ -93,12 +103,8 @@ def open_retriever(
         root / "index",
         Corpus(root / "corpus"),
         encoder,
-        FLAT,
-        self_check=self_check,
-        self_check_floor=self_check_floor,
+        index_settings(FLAT, self_check=self_check, self_check_floor=self_check_floor),
         room=ROOM,
-        recall={},
-        gpus=None,
         threads=1,
     )
 
@@ -124,14 +130,14 @@ def test_prefixes_and_the_cut_count(encoder: DenseEncoder) -> None:
 
 
 def test_mean_pooling_ignores_padding(model: Path) -> None:
-    wide = DenseEncoder(model, **SETTINGS)
+    wide = DenseEncoder(model, SETTINGS)
     alone = wide.encode_queries(["w5"])
     beside = wide.encode_queries(["w5", " ".join(WORDS[:18])])
     np.testing.assert_allclose(beside[:1], alone, atol=1e-6)
 
 
 def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: DenseEncoder) -> None:
-    half = DenseEncoder(model, **(SETTINGS | {"dtype": "bfloat16"}))
+    half = DenseEncoder(model, changed(dtype="bfloat16"))
     passages = draw_passages(5)
     cosines = (half.encode_passages(passages) * encoder.encode_passages(passages)).sum(1)
     assert cosines.min() > 0.99
@@ -148,15 +154,15 @@ def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: DenseEn
 )
 def test_unknown_settings_are_refused(model: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        DenseEncoder(model, **(SETTINGS | changes))
+        DenseEncoder(model, changed(**changes))
     with pytest.raises(ValueError, match=r"no model folder \(config.json is missing\)"):
-        DenseEncoder(model / "nowhere", **SETTINGS)
+        DenseEncoder(model / "nowhere", SETTINGS)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU")
 def test_a_gpu_that_is_not_there_is_refused(model: Path) -> None:
     with pytest.raises(ValueError, match="torch sees no GPU here"):
-        DenseEncoder(model, **SETTINGS, device="cuda")
+        DenseEncoder(model, changed(device="cuda"))
 
 
 def test_the_model_hash_sees_contents_and_skips_hidden_files(tmp_path: Path) -> None:
@@ -220,7 +226,7 @@ def test_equal_scores_come_in_the_order_of_the_corpus(model: Path, tmp_path: Pat
     write_corpus(alike, tmp_path / "corpus", source="alike")
     encode(tmp_path, model)
     build(tmp_path)
-    encoder = DenseEncoder(model, **SETTINGS)
+    encoder = DenseEncoder(model, SETTINGS)
     (found,) = open_retriever(tmp_path, encoder, self_check=0)([Retrieve("w7", 6)])
     tied = [int(c.passage.id[1:]) for c in found if c.passage.title == "w7"]
     assert tied == [0, 3, 5]
@@ -249,13 +255,13 @@ def test_an_index_of_other_settings_is_refused(
     built: Path, model: Path, key: str, value: object
 ) -> None:
     with pytest.raises(ValueError, match=f"index was built for encoder {key}"):
-        open_retriever(built, DenseEncoder(model, **(SETTINGS | {key: value})))
+        open_retriever(built, DenseEncoder(model, changed(**{key: value})))
 
 
 def test_an_index_of_another_model_is_refused(built: Path, tmp_path: Path) -> None:
     other = write_micro_encoder(tmp_path / "other", WORDS, seed=1)
     with pytest.raises(ValueError, match="index was built for encoder model"):
-        open_retriever(built, DenseEncoder(other, **SETTINGS))
+        open_retriever(built, DenseEncoder(other, SETTINGS))
 
 
 def copy_index(built: Path, target: Path) -> Path:

@@ -79,7 +79,7 @@ class Game:
             head=PickHead(),
             dtype="float32",
             rules=OptimizerRules(self.lr, (0.9, 0.95), 0.0, 1.0, 0, 1 << 14),
-            loss=LossRules(0.2, "sum_per_sequence", None, 0.0, None, 3),
+            loss=LossRules(0.2, "sum_per_sequence", None, 0.0, 3),
             scratch=self.folder / "scratch",
         )
         sampler = CrossEncoder(model, batch_tokens=1 << 14, dtype="float32")

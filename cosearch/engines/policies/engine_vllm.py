@@ -11,7 +11,8 @@ from typing import Any
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines.policies.generator_vllm import VllmEngine, Written
-from cosearch.engines.policies.placement_vllm import EngineRules, prepare_environment, visible
+from cosearch.engines.policies.placement_vllm import prepare_environment, visible
+from cosearch.params.engines import Vllm
 
 PADDING_BIAS = -100.0
 """What vLLM lets a request add to a logit at most; e^-100 is 0 beside any float32 probability."""
@@ -20,7 +21,7 @@ MAX_PADDING = 1024
 
 
 def open_engine(
-    folder: str | Path, rules: EngineRules, *, dtype: str, vocabulary: int, eos_ids: frozenset[int]
+    folder: str | Path, rules: Vllm, *, dtype: str, vocabulary: int, eos_ids: frozenset[int]
 ) -> VllmEngine:
     """The engine of a model folder, ready to answer.
 
@@ -33,7 +34,7 @@ def open_engine(
         return kind(arguments, _Translator(vocabulary, eos_ids))
 
 
-def _arguments(folder: str | Path, rules: EngineRules, dtype: str, gpus: bool) -> dict[str, Any]:
+def _arguments(folder: str | Path, rules: Vllm, dtype: str, gpus: bool) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "model": str(folder),
         "skip_tokenizer_init": True,

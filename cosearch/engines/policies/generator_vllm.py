@@ -21,6 +21,7 @@ from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
 from cosearch.engines.loading import at_least_float32, load_causal_lm
 from cosearch.engines.policies.weights import checksum
+from cosearch.params.engines import VllmProbe
 
 Written = tuple[tuple[int, ...], tuple[float, ...]]
 """Sampled ids and their log-probabilities."""
@@ -45,17 +46,6 @@ class VllmEngine(Protocol):
 
     def close(self) -> None:
         """End the engine."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRules:
-    """Greedy continuations of ``prompts`` random prompts, each of ``tokens`` tokens. ``tolerance``
-    bounds their mean difference from the reference in nats: rounding passes, stale weights do not.
-    """
-
-    prompts: int
-    tokens: int
-    tolerance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +90,7 @@ class Reference:
         tensors = {name: value.detach().clone().contiguous() for name, value in state.items()}
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
-    def probes(self, rules: ProbeRules) -> list[Generate]:
+    def probes(self, rules: VllmProbe) -> list[Generate]:
         """The requests of a probe, always the same."""
         draw = random.Random(0)
         sampling = Sampling(0.0, 1.0, 0, rules.tokens)
@@ -124,7 +114,11 @@ class Reference:
 
 
 class VllmGenerator:
-    """An engine for ``Generate`` requests over vLLM. ``probe`` holds the last hand-over's."""
+    """An engine for ``Generate`` requests over vLLM. ``probe`` is that of the last hand-over.
+
+    ``rules.tolerance`` bounds the mean difference between engine and reference, in nats: rounding
+    stays below it, and stale weights do not.
+    """
 
     def __init__(
         self,
@@ -132,7 +126,7 @@ class VllmGenerator:
         reference: Reference,
         *,
         eos_ids: frozenset[int],
-        rules: ProbeRules,
+        rules: VllmProbe,
         shared_gpus: bool,
     ) -> None:
         self._engine = engine

@@ -10,6 +10,7 @@ import torch
 from cosearch.core.protocols import NotFinite
 from cosearch.engines.policies.heads import Batch
 from cosearch.engines.policies.loss import LossRules, kl_to_reference, token_losses
+from cosearch.params.blocks import Train
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,18 @@ class OptimizerRules:
     grad_clip: float
     warmup_updates: int
     batch_tokens: int
+
+    @classmethod
+    def of(cls, train: Train, lr: float) -> "OptimizerRules":
+        """The constants of the parameters, with the learning rate of one policy."""
+        return cls(
+            lr,
+            train.betas,
+            train.weight_decay,
+            train.grad_clip,
+            train.warmup_updates,
+            train.batch_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ to the other processes, which do nothing but ``serve``.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -29,7 +28,7 @@ class DeepSpeedTrainer:
     def __init__(self, ranks: Ranks, plan: TrainingPlan) -> None:
         self._ranks = ranks
         self._number = ranks.enlist()
-        self._tell(OPEN, asdict(plan))
+        self._tell(OPEN, plan.record())
         self._shard = Shard(ranks, plan)
 
     @property

@@ -10,6 +10,8 @@ from typing import Any
 
 import faiss
 
+from cosearch.params.blocks import Index
+
 
 @dataclass(frozen=True, slots=True)
 class IndexRecipe:
@@ -39,6 +41,11 @@ class IndexRecipe:
                 raise ValueError(f"index.{name}: kind {self.kind} needs it")
             if value < least:
                 raise ValueError(f"index.{name}: {value} is less than {least}")
+
+    @classmethod
+    def of(cls, settings: Index) -> "IndexRecipe":
+        """The recipe of the parameters."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
     def used(self) -> dict[str, int]:
         """The parameters that this kind uses, by name."""

@@ -26,7 +26,7 @@ def reference(plan: TrainingPlan, head: Head | None = None) -> TorchTrainer:
     return TorchTrainer(
         plan.folder,
         head=head or CausalHead(VOCABULARY),
-        dtype=plan.dtype,
+        dtype=plan.zero.dtype,
         rules=plan.optimizer,
         loss=plan.loss,
         scratch=Path(plan.scratch),
