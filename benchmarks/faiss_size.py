@@ -19,8 +19,8 @@ from typing import Any
 import faiss
 import numpy as np
 
-from cosearch.engines.retrieval.index_faiss import build_index, open_index, read_manifest
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe
+from cosearch.engines.retrieval.index_faiss import open_index, read_manifest, write_index
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe
 from cosearch.engines.retrieval.index_need import Room, index_need
 from cosearch.files.hashes import hash_file
 
@@ -53,7 +53,7 @@ class Mixture:
 class Measured:
     """One kind in one run. Times in seconds, ``speed`` in multiples of flat's."""
 
-    recipe: Recipe
+    recipe: IndexRecipe
     rows: int
     dimension: int
     recall: float
@@ -101,11 +101,11 @@ def sample_rows(folder: Path, count: int, seed: int) -> tuple[np.ndarray, np.nda
     return positions, np.concatenate(found).astype(np.float32)
 
 
-def recipe_for(kind: str, rows: int, dimension: int, seed: int) -> Recipe:
+def recipe_for(kind: str, rows: int, dimension: int, seed: int) -> IndexRecipe:
     """Parameters by size: about four lists per square root of the vectors, a byte per 8 numbers."""
     nlist = 2 ** round(math.log2(4 * math.sqrt(rows)))
     nlist = min(nlist, rows)
-    return Recipe(
+    return IndexRecipe(
         kind,
         shards=1,
         nlist=nlist,
@@ -257,13 +257,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(
-    recipe: Recipe, vectors: Path, folder: Path, threads: int
+    recipe: IndexRecipe, vectors: Path, folder: Path, threads: int
 ) -> tuple[Any, int, float, float]:
     """The index, its bytes, and the seconds of training and of adding. The two are told apart by
     the pace after the first shard; of a single shard all counts as adding."""
     marks: list[tuple[float, int]] = []
     start = time.perf_counter()
-    manifest = build_index(
+    manifest = write_index(
         vectors,
         folder,
         recipe,

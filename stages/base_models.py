@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cosearch.data.fetch_hub import Download, download, fetch
 from cosearch.data.fetch_models import fetch_mini_models
-from cosearch.engines.build import set_threads
+from cosearch.engines.models import set_threads
 from cosearch.params.blocks import Agent, Data, Encoder, Ranker
 from cosearch.params.settings import Settings
 from cosearch.pretrain.base_models import LESSONS, build_base_models

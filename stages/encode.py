@@ -7,9 +7,9 @@ Several hosts on one file system share the work: each runs this page with COSEAR
 import os
 import time
 
-from cosearch.data.encode import Part, encode_corpus
+from cosearch.data.encode import HostPart, encode_corpus
 from cosearch.data.pace import Pace
-from cosearch.engines import build
+from cosearch.engines.retrieval.build import encoder_factory
 from cosearch.files.artifacts import move_folder
 from cosearch.params.blocks import Encoder, Models
 from cosearch.run.stage import Stage, run_stage
@@ -24,14 +24,12 @@ def page(stage: Stage) -> None:
     manifest = encode_corpus(
         stage.paths.corpus,
         work,
-        build.encoder_factory(folder, settings, stage.settings.file.runtime.threads),
-        shard_size=settings.shard_size,
-        processes=settings.processes,
-        storage=settings.storage,
+        encoder_factory(folder, settings, stage.settings.file.runtime.threads),
+        settings,
         progress=lambda done, total: stage.progress.show(
             "encode", done, total, f"passages {pace.left(done, total)}".rstrip()
         ),
-        part=Part.parse(part) if part else None,
+        part=HostPart.parse(part) if part else None,
     )
     if manifest is None:
         stage.progress.say(f"encode: part {part} is done; run without COSEARCH_PART to publish")

@@ -1,14 +1,14 @@
 """Build the FAISS index over the encoded corpus and check that passages find themselves."""
 
 from cosearch.data.index import open_corpus
-from cosearch.engines import build
+from cosearch.engines.retrieval.build import build_index
 from cosearch.params.blocks import Index
 from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/index."""
-    manifest = build.build_index(
+    manifest = build_index(
         stage.paths.encoded,
         stage.paths.index,
         stage.settings.section(Index),

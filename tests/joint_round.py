@@ -19,7 +19,7 @@ from cosearch.params import blocks
 from cosearch.params.settings import load_settings
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
-from cosearch.rollouts.wiring import Parts, engines_of, open_learner
+from cosearch.rollouts.wiring import Parts, RoleTraining, engines_of, open_learner
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train.joint import Setup, role_folders
@@ -132,12 +132,5 @@ def play_round() -> Outcome:
 
 
 def _policy(role: str, folder: str, parts: Parts, scratch: Path) -> Policy:
-    return open_learner(
-        folder,
-        getattr(parts, role),
-        parts,
-        temperature=1.0,
-        lr=1e-4,
-        max_tokens=parts.ranker.max_turn_tokens,
-        scratch=scratch,
-    )
+    training = RoleTraining(getattr(parts, role), 1.0, 1e-4, parts.ranker.max_turn_tokens)
+    return open_learner(folder, training, parts, scratch)

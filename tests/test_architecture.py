@@ -18,10 +18,17 @@ MAX_FILE_LINES = 300
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 LAYERS = (("flows",), ("stages",), ("cosearch",), ("cosearch", "engines"), ("cosearch", "core"))
 """From the outside in; a module belongs to the last one that it matches."""
+ENGINES = LAYERS.index(("cosearch", "engines"))
 NO_VARIANT = "base"
 """What a system's `variant` says when its models were never trained; it names no row."""
-SETTINGS = ("cosearch.params.blocks", "cosearch.params.engines", "cosearch.params.method")
-"""What stands above the engines and their composition root may read: it maps settings."""
+SETTINGS = "cosearch.params"
+LOW_ROOMS = (SETTINGS, "cosearch.files.hashes", "cosearch.files.durable")
+"""What engines may import too: parameter blocks, which they take whole, and how files are kept."""
+ENTRANCES = (
+    "cosearch.engines.models",
+    *(f"cosearch.engines.{room}.build" for room in ("judges", "policies", "retrieval")),
+)
+"""The modules by which the rest of the project reaches the engines."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,13 @@ class Module:
     @property
     def tree(self) -> ast.Module:
         return ast.parse(self.source)
+
+    @property
+    def outermost(self) -> str:
+        """The source without the bodies of functions and classes."""
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        kept = [node for node in self.tree.body if not isinstance(node, kinds)]
+        return ast.unparse(ast.Module(kept, []))
 
     def imports(self) -> Iterator[str]:
         """Dotted names of all imported modules, wherever in the file they are imported."""
@@ -74,13 +88,27 @@ def core_stands_alone(module: Module) -> list[str]:
 
 
 def only_build_knows_engines(module: Module) -> list[str]:
-    """Nobody imports an engine but ``engines/build.py`` and other engines."""
+    """Nobody imports an engine but the ``engines/*/build.py`` modules and other engines."""
     if in_package(module.name, "cosearch.engines"):
         return []
     return [
         name
         for name in module.imports()
-        if name.startswith("cosearch.engines.") and not in_package(name, "cosearch.engines.build")
+        if name.startswith("cosearch.engines.")
+        and not any(in_package(name, entrance) for entrance in ENTRANCES)
+    ]
+
+
+def build_modules_stay_light(module: Module) -> list[str]:
+    """A ``build`` module imports an engine, or what engines need, inside its functions only."""
+    if module.name not in ENTRANCES:
+        return []
+    light = (*ENTRANCES, SETTINGS, "cosearch.core")
+    return [
+        name
+        for name in Module(module.name, module.outermost).imports()
+        if top(name) not in sys.stdlib_module_names
+        and not any(in_package(name, package) for package in light)
     ]
 
 
@@ -115,7 +143,7 @@ def calls_go_inwards(module: Module) -> list[str]:
         for name in module.imports()
         if (other := layer(name)) is not None
         and other < own
-        and not (module.name == "cosearch.engines.build" and name.startswith(SETTINGS))
+        and not (own == ENGINES and any(in_package(name, room) for room in LOW_ROOMS))
         and name != "cosearch"
     ]
 
@@ -187,6 +215,7 @@ def _names_a_row(node: ast.expr) -> bool:
 RULES: list[Callable[[Module], list[str]]] = [
     core_stands_alone,
     only_build_knows_engines,
+    build_modules_stay_light,
     stages_stand_apart,
     flows_only_watch,
     prefect_stays_outside,
@@ -229,6 +258,7 @@ def test_the_rule_holds_everywhere(rule: Callable[[Module], list[str]]) -> None:
     assert not broken, rule.__doc__
 
 
+LAZY_IMPORT = "def f():\n    from cosearch.engines.judges.endpoint import EndpointJudge"
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
 
 
@@ -241,7 +271,7 @@ LONG_FUNCTION = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
             "cosearch.core.text",
             "def f():\n    from cosearch.params.settings import load_settings",
         ),
-        (core_stands_alone, "cosearch.core.text", "from ..engines import build"),
+        (core_stands_alone, "cosearch.core.text", "from ..engines import models"),
         (
             only_build_knows_engines,
             "cosearch.train.loop",
@@ -253,13 +283,19 @@ LONG_FUNCTION = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
             "stages.train",
             "from cosearch.engines.policies.codec_hf import HfCodec",
         ),
+        (
+            build_modules_stay_light,
+            "cosearch.engines.judges.build",
+            "from cosearch.engines.judges.endpoint import EndpointJudge",
+        ),
+        (build_modules_stay_light, "cosearch.engines.policies.build", "import torch"),
         (stages_stand_apart, "stages.train", "from stages import index"),
         (stages_stand_apart, "stages.train", "from . import index"),
         (flows_only_watch, "flows.serve", "from cosearch import artifacts"),
         (flows_only_watch, "flows.serve", "import dvc.repo"),
         (prefect_stays_outside, "cosearch.train.loop", "def f():\n    from prefect import task"),
         (calls_go_inwards, "cosearch.core.text", "import stages.train"),
-        (calls_go_inwards, "cosearch.core.text", "from cosearch.engines import build"),
+        (calls_go_inwards, "cosearch.core.text", "from cosearch.engines import models"),
         (
             calls_go_inwards,
             "cosearch.engines.retrieval.encoder",
@@ -299,16 +335,31 @@ def test_the_rule_can_be_broken(
         (
             only_build_knows_engines,
             "stages.train",
-            "from cosearch.engines.build import build_codec",
+            "from cosearch.engines.policies.build import build_codec",
         ),
         (
             only_build_knows_engines,
-            "cosearch.engines.build",
+            "cosearch.engines.policies.build",
             "import cosearch.engines.policies.codec_hf",
         ),
         (flows_only_watch, "flows.reproduce", "import subprocess\nfrom flows.graph import stages"),
         (prefect_stays_outside, "cosearch.run.monitors.prefect", "import prefect"),
-        (calls_go_inwards, "cosearch.engines.build", "from cosearch.params.blocks import Train"),
+        (
+            only_build_knows_engines,
+            "stages.train",
+            "from cosearch.engines.models import set_threads",
+        ),
+        (build_modules_stay_light, "cosearch.engines.judges.build", LAZY_IMPORT),
+        (
+            build_modules_stay_light,
+            "cosearch.engines.judges.build",
+            "from cosearch.engines.policies.build import build_codec",
+        ),
+        (
+            calls_go_inwards,
+            "cosearch.engines.policies.build",
+            "from cosearch.params.blocks import Train",
+        ),
         (calls_go_inwards, "cosearch.train.loop", "from cosearch.data import corpus"),
         (functions_are_short, "cosearch.x", LONG_FUNCTION.removesuffix("    x = 1\n")),
         (rows_are_data, "cosearch.x", "y = system is None or variant in variants"),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cosearch.__main__ import main
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe
 from cosearch.engines.retrieval.index_need import index_need
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, Paths, write_frame
 from cosearch.params.blocks import IndexGpus
@@ -86,7 +86,7 @@ def test_sizes_of_indexes_are_those_of_the_engine_less_centroids() -> None:
     assert set(sizes) == set(KINDS)
     values = {"nlist": 16384, "nprobe": 64, "train_rows": 1, "ef_construction": 80, "ef_search": 1}
     for kind, size in sizes.items():
-        recipe = Recipe(kind, 1, pq_m=96, hnsw_m=32, seed=0, **values)
+        recipe = IndexRecipe(kind, 1, pq_m=96, hnsw_m=32, seed=0, **values)
         need = index_need(recipe, rows=21015324, dimension=768, shard_rows=1)
         assert size == pytest.approx(need.bytes_file, rel=0.03)
     assert {"pq", "ivf_pq", "hnsw"}.isdisjoint(

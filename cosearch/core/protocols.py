@@ -113,6 +113,9 @@ Request = Generate | Choose | Retrieve
 Engine = Callable[[Sequence[Any]], Sequence[Any]]
 """Answers a batch of requests of its own type, in order. Raises on infrastructure faults."""
 
+ShowProgress = Callable[[int, int], None]
+"""Long work calls it with how many items are done and how many there are in all."""
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeCase:

@@ -16,26 +16,25 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cosearch.core.protocols import ShowProgress
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus
 from cosearch.files.artifacts import write_aside, write_json
 from cosearch.files.hashes import hash_file
+from cosearch.params.blocks import Encoder
 
 _FINGERPRINT, _MANIFEST = "fingerprint.json", "manifest.json"
 
-Progress = Callable[[int, int], None]
-"""Called with passages done and passages in all, after every shard."""
-
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HostPart:
     """The shards of one host: every ``of``-th from ``number`` on, as rank and world size."""
 
     number: int
     of: int
 
     @classmethod
-    def parse(cls, text: str) -> "Part":
+    def parse(cls, text: str) -> "HostPart":
         """``0/4`` to ``3/4``. Raises ValueError for anything else."""
         number, slash, of = text.partition("/")
         if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of)):
@@ -44,7 +43,7 @@ class Part:
 
 
 class PassageEncoder(Protocol):
-    """What encoding needs of an encoder; ``engines.encoder.Encoder`` is one."""
+    """What encoding needs of an encoder; ``engines.retrieval.encoder.DenseEncoder`` is one."""
 
     dimension: int
     fingerprint: dict[str, Any]
@@ -57,45 +56,44 @@ def encode_corpus(
     corpus_folder: str | Path,
     folder: str | Path,
     make_encoder: Callable[[], PassageEncoder],
+    settings: Encoder,
     *,
-    shard_size: int,
-    processes: int,
-    progress: Progress,
-    storage: str = "float32",
-    part: Part | None = None,
+    progress: ShowProgress,
+    part: HostPart | None = None,
 ) -> dict[str, Any] | None:
     """Encode every passage and return the manifest: corpus, encoder, rows, dimension, shards.
 
-    ``make_encoder`` must pickle when ``processes`` > 1 (spawned workers build their own). Finished
-    shards of the same corpus, encoder, shard size and storage type are kept, others are removed.
-    ``storage``: float32 or float16, the type on disk. With ``part``, only its shards are encoded,
-    no manifest is written and None returned; shards of other settings are then an error, since
+    ``make_encoder`` must pickle when ``settings.processes`` > 1: each spawned worker makes its own
+    encoder. Finished shards of the same corpus, encoder, shard size and storage type are kept,
+    others are removed. ``settings.storage`` is the type on disk, float32 or float16. ``progress``
+    is called with passages after every shard. With ``part``, only its shards are encoded, no
+    manifest is written and None is returned; shards of other settings are then an error, since
     another part may be writing them.
     """
-    if storage not in ("float32", "float16"):
-        raise ValueError(f"encode: storage {storage!r} is neither float32 nor float16")
+    if settings.storage not in ("float32", "float16"):
+        raise ValueError(f"encode: storage {settings.storage!r} is neither float32 nor float16")
     corpus, folder = Corpus(corpus_folder), Path(folder)
     encoder = make_encoder()
     fingerprint = {
         "corpus": corpus.sha256,
         "encoder": encoder.fingerprint,
-        "shard_size": shard_size,
-        "storage": storage,
+        "shard_size": settings.shard_size,
+        "storage": settings.storage,
     }
     _claim(folder, fingerprint, part)
-    plan = _Plan(corpus, folder, shard_size, storage, encoder.dimension)
+    plan = _ShardPlan(corpus, folder, settings.shard_size, settings.storage, encoder.dimension)
     own = plan.shards() if part is None else plan.shards()[part.number :: part.of]
     missing = [shard for shard in own if not plan.finished(shard)]
     total = sum(map(plan.rows, own))
     done = total - sum(map(plan.rows, missing))
     progress(done, total)
-    for rows in _encode_missing(plan, missing, encoder, make_encoder, processes):
+    for rows in _encode_missing(plan, missing, encoder, make_encoder, settings.processes):
         done += rows
         progress(done, total)
     return None if part is not None else _publish(plan, fingerprint)
 
 
-class _Plan:
+class _ShardPlan:
     """Which passages go to which file."""
 
     def __init__(
@@ -136,7 +134,7 @@ def _save(path: Path, vectors: np.ndarray) -> None:
 
 
 def _encode_missing(
-    plan: _Plan,
+    plan: _ShardPlan,
     missing: Sequence[int],
     encoder: PassageEncoder,
     make_encoder: Callable[[], PassageEncoder],
@@ -152,7 +150,7 @@ def _encode_missing(
             yield future.result()
 
 
-_worker: tuple[_Plan, PassageEncoder]
+_worker: tuple[_ShardPlan, PassageEncoder]
 
 
 def _start_worker(
@@ -160,7 +158,7 @@ def _start_worker(
 ) -> None:
     global _worker
     encoder = make_encoder()
-    _worker = (_Plan(Corpus(corpus), folder, size, storage, encoder.dimension), encoder)
+    _worker = (_ShardPlan(Corpus(corpus), folder, size, storage, encoder.dimension), encoder)
 
 
 def _work(shard: int) -> int:
@@ -168,7 +166,7 @@ def _work(shard: int) -> int:
     return plan.encode(shard, encoder)
 
 
-def _claim(folder: Path, fingerprint: Mapping[str, Any], part: Part | None) -> None:
+def _claim(folder: Path, fingerprint: Mapping[str, Any], part: HostPart | None) -> None:
     """Keep the shards of this fingerprint, remove those of any other."""
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / _FINGERPRINT
@@ -188,7 +186,7 @@ def _claim(folder: Path, fingerprint: Mapping[str, Any], part: Part | None) -> N
     own.replace(record)
 
 
-def _publish(plan: _Plan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+def _publish(plan: _ShardPlan, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     shards = [
         {"file": plan.path(s).name, "rows": plan.rows(s), "sha256": hash_file(plan.path(s))}
         for s in plan.shards()

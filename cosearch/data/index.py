@@ -8,7 +8,8 @@ from typing import Any
 
 from cosearch.data.corpus import Corpus
 from cosearch.data.encode import encode_corpus
-from cosearch.engines import build
+from cosearch.engines.models import set_threads
+from cosearch.engines.retrieval.build import build_index, build_retriever, encoder_factory
 from cosearch.files.artifacts import Paths
 from cosearch.params import blocks
 from cosearch.params.settings import Settings
@@ -28,17 +29,15 @@ def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) 
     below ``work`` by the profile's own rules. Finished shards of a killed run are kept."""
     models, encoder = settings.section(blocks.Models), settings.section(blocks.Encoder)
     threads = settings.file.runtime.threads
-    build.set_threads(threads)
+    set_threads(threads)
     encode_corpus(
         corpus.folder,
         work / "encoded",
-        build.encoder_factory(models.encoder, encoder, threads),
-        shard_size=encoder.shard_size,
-        processes=encoder.processes,
-        storage=encoder.storage,
+        encoder_factory(models.encoder, encoder, threads),
+        encoder,
         progress=partial(show, "passages"),
     )
-    build.build_index(
+    build_index(
         work / "encoded",
         work / "index",
         settings.section(blocks.Index),
@@ -51,7 +50,7 @@ def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) 
 def _open_index(settings: Settings, corpus: Corpus, folder: Path) -> Any:
     models, encoder = settings.section(blocks.Models), settings.section(blocks.Encoder)
     threads = settings.file.runtime.threads
-    build.set_threads(threads)
-    dense = build.encoder_factory(models.encoder, encoder, threads)()
+    set_threads(threads)
+    dense = encoder_factory(models.encoder, encoder, threads)()
     index = settings.section(blocks.Index)
-    return build.build_retriever(folder, corpus, dense, index, threads=threads)
+    return build_retriever(folder, corpus, dense, index, threads=threads)

@@ -1,1 +1,1 @@
-"""Everything heavy, behind the core's protocols. ``build`` alone maps names to engines."""
+"""Everything heavy, behind the core's protocols. The ``build`` modules map names to engines."""

@@ -61,7 +61,7 @@ def _trusted(text: str) -> list[int]:
     return ids
 
 
-Script = Callable[[str, Generate], str]
+ScriptedReply = Callable[[str, Generate], str]
 """Text of a completion for the decoded prompt and the request; ``<|end|>`` stops it."""
 
 
@@ -73,7 +73,7 @@ class ScriptedPolicy:
     are all ``logprob``, or 0 for greedy requests, as a policy without doubt would have it.
     """
 
-    script: Script
+    script: ScriptedReply
     logprob: float = -0.5
     weights: int = 0
     codec: ScriptedCodec = field(default_factory=ScriptedCodec)

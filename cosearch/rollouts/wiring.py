@@ -18,7 +18,14 @@ from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
 from cosearch.core.rollout import AgentRules
 from cosearch.core.types import Question
-from cosearch.engines import build
+from cosearch.engines.judges.build import build_endpoint_judge, build_likelihood_judge
+from cosearch.engines.policies.build import (
+    ModelBlock,
+    TrainerRules,
+    build_codec,
+    build_sampler,
+    build_trainer,
+)
 from cosearch.files.artifacts import Paths
 from cosearch.files.hashes import hash_folder
 from cosearch.methods.bundle import METHODS
@@ -95,75 +102,39 @@ class Parts:
         return Tools(self.method, self.agent, self.ranker, codecs, temperature, **more)
 
 
-ModelBlock = blocks.Agent | blocks.Ranker | blocks.Simulator
+@dataclass(frozen=True)
+class RoleTraining:
+    """How one role learns: its block, the temperature it is sampled at, and the rules of its own
+    trainer. ``lr`` is the learning rate; ``max_tokens`` is the constant of the loss aggregation
+    ``constant_length``."""
+
+    block: ModelBlock
+    temperature: float
+    lr: float
+    max_tokens: int
 
 
 def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = "causal") -> Policy:
     """A frozen policy: codec and sampler."""
-    codec = build.build_codec(folder)
-    sampler = build.build_sampler(
-        folder,
-        codec,
-        batch_tokens=block.batch_tokens,
-        dtype=block.dtype,
-        device=block.device,
-        head=head,
-        engine=block.engine,
-        vllm=None if block.vllm is None else block.vllm.model_dump(),
-    )
-    return Policy(codec, sampler, None, temperature)
+    codec = build_codec(folder)
+    return Policy(codec, build_sampler(folder, codec, block, head), None, temperature)
 
 
 def open_learner(
-    folder: str,
-    block: ModelBlock,
-    parts: Parts,
-    *,
-    temperature: float,
-    lr: float,
-    max_tokens: int,
-    scratch: Path,
-    head: str = "causal",
+    folder: str, role: RoleTraining, parts: Parts, scratch: Path, head: str = "causal"
 ) -> Policy:
     """A policy that learns: codec, sampler and trainer over the same weights."""
-    frozen = open_policy(folder, block, temperature, head)
-    trainer = build.build_trainer(
-        folder,
-        frozen.codec,
-        lr=lr,
-        train=parts.train,
-        loss=parts.method.loss,
-        max_tokens=max_tokens,
-        scratch=scratch,
-        head=head,
-    )
-    return Policy(frozen.codec, frozen.sampler, trainer, temperature)
+    frozen = open_policy(folder, role.block, role.temperature, head)
+    rules = TrainerRules(parts.train, parts.method.loss, role.lr, role.max_tokens)
+    trainer = build_trainer(folder, frozen.codec, rules, scratch, head)
+    return Policy(frozen.codec, frozen.sampler, trainer, role.temperature)
 
 
 def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
-    """The judge of the parameters; ``answers`` keeps what an endpoint said."""
-    shared: dict[str, Any] = {
-        "templates": block.templates,
-        "document": block.document,
-        "max_document_chars": block.max_document_chars,
-    }
+    """The judge of the parameters; ``answers`` is the file that keeps what an endpoint said."""
     if block.kind == "likelihood":
-        return build.build_likelihood_judge(
-            folder,
-            build.build_codec(folder),
-            max_prompt_tokens=block.max_prompt_tokens,
-            max_thought_tokens=block.max_turn_tokens,
-            score_digits=block.score_digits,
-            batch_tokens=block.batch_tokens,
-            dtype=block.dtype,
-            device=block.device,
-            **shared,
-        )
-    if block.endpoint is None:
-        raise ValueError("judge.kind is endpoint, and judge.endpoint is null: name the service")
-    return build.build_endpoint_judge(
-        **block.endpoint.model_dump(), max_tokens=block.max_turn_tokens, cache=answers, **shared
-    )
+        return build_likelihood_judge(folder, block)
+    return build_endpoint_judge(block, answers)
 
 
 def engines_of(

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from cosearch.engines.build import build_monitor, serve_rank
+from cosearch.engines.policies.build import serve_rank
 from cosearch.files.artifacts import Paths, write_json
 from cosearch.params import blocks
 from cosearch.params.rows_file import check_rows, profile_folders
@@ -33,6 +33,7 @@ from cosearch.run.events import (
 )
 from cosearch.run.identity import Identity, identity_of, title_of
 from cosearch.run.lease import Lease
+from cosearch.run.monitors.choice import monitor_of
 from cosearch.run.progress import Progress
 from cosearch.run.reads import READS
 
@@ -141,7 +142,7 @@ def _run(
         identity.check(paths.identity(title))
         settings = settings.only(READS[name].names)
     with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
-        watching = build_monitor(
+        watching = monitor_of(
             paths.journal(title),
             scalars=paths.scalars(title) if settings.file.runtime.scalars else None,
             say=progress.say,

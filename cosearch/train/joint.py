@@ -25,6 +25,7 @@ from cosearch.rollouts.resume import RunStore, owners
 from cosearch.rollouts.retrieved import Remembering
 from cosearch.rollouts.wiring import (
     Parts,
+    RoleTraining,
     engines_of,
     identity,
     open_judge,
@@ -189,16 +190,8 @@ def open_policies(
         if variant.shared and role == "ranker":
             policies[role] = policies["agent"]
         elif role in learners(parts, variant):
-            policies[role] = open_learner(
-                folder,
-                block,
-                parts,
-                temperature=temperature,
-                lr=lr,
-                max_tokens=max_tokens,
-                scratch=scratch,
-                head=head,
-            )
+            training = RoleTraining(block, temperature, lr, max_tokens)
+            policies[role] = open_learner(folder, training, parts, scratch, head)
         else:
             policies[role] = open_policy(folder, block, rollout.eval_temperature, head)
     return policies

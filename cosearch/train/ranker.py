@@ -14,6 +14,7 @@ from cosearch.rollouts.pipelines import generative_ranker
 from cosearch.rollouts.policy import serving
 from cosearch.rollouts.wiring import (
     Parts,
+    RoleTraining,
     engines_of,
     identity,
     open_learner,
@@ -42,15 +43,9 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     collections = {name: Corpus(stage.paths.collection(name)) for name in sources if sources[name]}
     lists = Lists(lists_path, corpus, collections)
     with open_run(stage, who) as store, ExitStack() as stack:
-        policy = open_learner(
-            folder,
-            parts.ranker,
-            parts,
-            temperature=parts.method.rollout.ranker_temperature,
-            lr=block.lr,
-            max_tokens=parts.ranker.max_turn_tokens,
-            scratch=store.folder,
-        )
+        temperature = parts.method.rollout.ranker_temperature
+        role = RoleTraining(parts.ranker, temperature, block.lr, parts.ranker.max_turn_tokens)
+        policy = open_learner(folder, role, parts, store.folder)
         stack.enter_context(serving({"ranker": policy}))
         rules = list_rules(parts, block, len(lists), seed)
         train_ranker(

@@ -30,9 +30,9 @@ from cosearch.core.types import (
 )
 from cosearch.engines.scripted import (
     CONTROLS,
-    Script,
     ScriptedCodec,
     ScriptedPolicy,
+    ScriptedReply,
     ScriptedRetriever,
 )
 
@@ -172,7 +172,7 @@ def ranking_turn(ranking: str, reason: str = "compare") -> str:
     return f"<reason>{reason}</reason><rerank>{ranking}</rerank><|end|>"
 
 
-def in_turn(*turns: str) -> Script:
+def in_turn(*turns: str) -> ScriptedReply:
     """A script that says its turns one after another, whatever it is shown."""
     return lambda _, request: turns[request.prompt_ids.count(ASSISTANT) - 1]
 
@@ -181,7 +181,10 @@ class Table:
     """Scripted engines around one game, with what they were asked."""
 
     def __init__(
-        self, agent: Script, ranker: Script | None = None, auxiliary: Script | None = None
+        self,
+        agent: ScriptedReply,
+        ranker: ScriptedReply | None = None,
+        auxiliary: ScriptedReply | None = None,
     ) -> None:
         self.agent = ScriptedPolicy(agent, weights=4)
         self.ranker = ScriptedPolicy(ranker or (lambda *_: ranking_turn("[1] > [2] > [3]")))

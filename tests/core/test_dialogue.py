@@ -9,7 +9,7 @@ from cosearch.core.formats import GRAMMARS
 from cosearch.core.observe import PendingSearch, needs_gold
 from cosearch.core.rollout import Dialogue, roll_out
 from cosearch.core.types import Note, SpanKind, Terminal, Trajectory
-from cosearch.engines.scripted import Script
+from cosearch.engines.scripted import ScriptedReply
 from tests.core.builders import (
     DIALOGUE,
     ORACLE,
@@ -30,7 +30,7 @@ NOTICE = "<|user|>not found<|end|><|assistant|>"
 LAST = "\n?<|end|><|assistant|>"
 
 
-def play(agent: Script, *, stages: Any = (RETRIEVE,), **changes: Any) -> Trajectory:
+def play(agent: ScriptedReply, *, stages: Any = (RETRIEVE,), **changes: Any) -> Trajectory:
     rules = agent_rules(**{"dialogue": FORGIVING} | changes)
     (played,) = Table(agent).play(roll_out(question(), 0, rules, stages, 0))
     check_columns(played)

@@ -14,7 +14,7 @@ from cosearch.core.protocols import Message, Segment
 from cosearch.core.rollout import roll_out
 from cosearch.core.transcript import Transcript
 from cosearch.core.types import Generation, Passage, Sampling, SpanKind, Terminal, Trajectory
-from cosearch.engines.scripted import CONTROLS, END, Script, ScriptedCodec, ScriptedRetriever
+from cosearch.engines.scripted import CONTROLS, END, ScriptedCodec, ScriptedReply, ScriptedRetriever
 from tests.core.builders import (
     CODEC,
     REACT,
@@ -34,7 +34,7 @@ from tests.core.builders import (
 STAGES = (RETRIEVE, ranker_stage())
 
 
-def play(agent: Script, *, table: Table | None = None, **changes: Any) -> Trajectory:
+def play(agent: ScriptedReply, *, table: Table | None = None, **changes: Any) -> Trajectory:
     table = table or Table(agent)
     (played,) = table.play(roll_out(question(), 0, agent_rules(**changes), STAGES, 0))
     return played

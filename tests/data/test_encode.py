@@ -14,8 +14,10 @@ import pytest
 
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
-from cosearch.data.encode import Part, encode_corpus
+from cosearch.data.encode import HostPart, encode_corpus
 from cosearch.data.pace import Pace
+from cosearch.params.blocks import Encoder
+from tests.settings import block
 
 PASSAGES = [Passage(f"p{n}", f"title {n}", f"passage {n * 7919}") for n in range(50)]
 
@@ -46,7 +48,7 @@ def encode(
     processes: int = 1,
     progress: Callable[[int, int], None] = ignore,
     storage: str = "float32",
-    part: Part | None = None,
+    part: HostPart | None = None,
 ) -> Any:
     if not (root / "corpus").exists():
         write_corpus(PASSAGES, root / "corpus", source="drawn")
@@ -54,10 +56,8 @@ def encode(
         root / "corpus",
         root / "vectors",
         functools.partial(LetterCounts, scale=scale),
-        shard_size=shard_size,
-        processes=processes,
+        block(Encoder, shard_size=shard_size, processes=processes, storage=storage),
         progress=progress,
-        storage=storage,
         part=part,
     )
 
@@ -126,7 +126,7 @@ def test_parts_share_the_shards_and_the_last_run_publishes_them(tmp_path: Path) 
     encode(tmp_path / "one")
     shared, seen = tmp_path / "many", []
     for number in (2, 0, 1):  # hosts start as they like
-        part = Part(number, 3)
+        part = HostPart(number, 3)
         told = encode(shared, part=part, progress=lambda *state: seen.append(state))
         assert told is None
         assert not (shared / "vectors" / "manifest.json").exists()
@@ -138,39 +138,39 @@ def test_parts_share_the_shards_and_the_last_run_publishes_them(tmp_path: Path) 
 
 
 def test_a_part_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    encode(tmp_path, part=Part(0, 2))
+    encode(tmp_path, part=HostPart(0, 2))
     (tmp_path / "vectors" / "shard-00002.npy").unlink()
     seen: list[tuple[int, int]] = []
-    encode(tmp_path, part=Part(0, 2), progress=lambda *state: seen.append(state))
+    encode(tmp_path, part=HostPart(0, 2), progress=lambda *state: seen.append(state))
     assert seen == [(16, 32), (32, 32)]
 
 
 def test_what_no_part_has_done_the_last_run_does(tmp_path: Path) -> None:
     encode(tmp_path / "one")
-    encode(tmp_path / "many", part=Part(1, 2))
+    encode(tmp_path / "many", part=HostPart(1, 2))
     encode(tmp_path / "many")
     assert contents(tmp_path / "many") == contents(tmp_path / "one")
 
 
 def test_a_part_never_removes_what_others_may_be_writing(tmp_path: Path) -> None:
-    encode(tmp_path, part=Part(0, 2))
+    encode(tmp_path, part=HostPart(0, 2))
     with pytest.raises(ValueError, match="holds shards of another corpus, encoder or shard size"):
-        encode(tmp_path, scale=2.0, part=Part(1, 2))
+        encode(tmp_path, scale=2.0, part=HostPart(1, 2))
     assert (tmp_path / "vectors" / "shard-00000.npy").is_file()
 
 
 def test_more_parts_than_shards_leave_some_without_work(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    encode(tmp_path, part=Part(6, 9), progress=lambda *state: seen.append(state))
+    encode(tmp_path, part=HostPart(6, 9), progress=lambda *state: seen.append(state))
     assert seen == [(0, 0)]
 
 
 def test_parts_are_read_strictly() -> None:
-    assert Part.parse("0/4") == Part(0, 4)
-    assert Part.parse("3/4") == Part(3, 4)
+    assert HostPart.parse("0/4") == HostPart(0, 4)
+    assert HostPart.parse("3/4") == HostPart(3, 4)
     for text in ("4/4", "1", "", "/", "-1/4", "1/0", "1/4/2", "a/4", "²/4"):
         with pytest.raises(ValueError, match="is not i/n with 0 <= i < n"):
-            Part.parse(text)
+            HostPart.parse(text)
 
 
 def test_time_left_counts_only_what_this_run_did() -> None:

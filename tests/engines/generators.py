@@ -11,12 +11,12 @@ from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines.policies.engine_vllm import open_engine
 from cosearch.engines.policies.generator_hf import HfGenerator
-from cosearch.engines.policies.generator_vllm import ProbeRules, Reference, VllmGenerator
-from cosearch.engines.policies.placement_vllm import EngineRules
+from cosearch.engines.policies.generator_vllm import Reference, VllmGenerator
 from cosearch.engines.scripted import END, ScriptedPolicy
+from cosearch.params.engines import Vllm, VllmProbe
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 
-PROBE = ProbeRules(prompts=2, tokens=8, tolerance=1e-4)
+PROBE = VllmProbe(prompts=2, tokens=8, tolerance=1e-4)
 PROMPTS = ((5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4))
 
 
@@ -50,8 +50,19 @@ def open_hf(folder: Path | None = None, eos_ids: frozenset[int] = frozenset({EOS
     )
 
 
-def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> EngineRules:
-    return EngineRules(replicas, 1, tuple(devices), False, 0.5, None, 64, True, None)
+def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> Vllm:
+    return Vllm(
+        replicas=replicas,
+        tensor_parallel=1,
+        devices=tuple(devices),
+        shared_gpus=False,
+        memory_share=0.5,
+        max_model_tokens=None,
+        max_sequences=64,
+        eager=True,
+        backend=None,
+        probe=PROBE,
+    )
 
 
 @cache

@@ -11,7 +11,8 @@ from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.heads import CausalHead, Head, PickHead
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from tests.micro import (
     EOS,
     VOCABULARY,
@@ -22,7 +23,7 @@ from tests.micro import (
     save_scorer,
 )
 
-LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16)
+LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, 16)
 RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1e9, 0, 4096)
 PROMPTS = [(5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4)]
 

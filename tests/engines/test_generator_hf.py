@@ -8,9 +8,12 @@ import torch
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
-from cosearch.engines.build import build_sampler
-from cosearch.engines.policies.generator_hf import HfGenerator, checksum
+from cosearch.engines.policies.build import build_sampler
+from cosearch.engines.policies.generator_hf import HfGenerator
+from cosearch.engines.policies.weights import checksum
+from cosearch.params.blocks import Agent
 from tests.micro import EOS, VOCABULARY, save_causal_lm
+from tests.settings import block
 
 PROMPTS = [(5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4)]
 
@@ -90,4 +93,4 @@ def test_a_device_that_is_not_there_is_refused(folder: Path, device: str, messag
     codec = SimpleNamespace(tokenizer=range(VOCABULARY), eos_ids=frozenset({EOS}))
     for head in ("causal", "scorer"):
         with pytest.raises(ValueError, match=message):
-            build_sampler(folder, codec, batch_tokens=64, dtype="float32", device=device, head=head)
+            build_sampler(folder, codec, block(Agent, device=device), head)

@@ -5,7 +5,6 @@ one stands in the generator contract and in the marked tests below.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,11 @@ from safetensors.torch import load_file, save_file
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
-from cosearch.engines import build
+from cosearch.engines.policies.build import build_sampler
 from cosearch.engines.policies.engine_vllm import open_engine
-from cosearch.engines.policies.generator_vllm import ProbeRules, Reference, VllmGenerator, Written
+from cosearch.engines.policies.generator_vllm import Reference, VllmGenerator, Written
+from cosearch.params.blocks import Agent
+from cosearch.params.engines import VllmProbe
 from tests.engines.generators import (
     PROBE,
     engine_rules,
@@ -26,6 +27,7 @@ from tests.engines.generators import (
     requests,
 )
 from tests.micro import EOS, VOCABULARY, save_causal_lm
+from tests.settings import block
 
 
 class ModelEngine:
@@ -58,7 +60,7 @@ class ModelEngine:
 
 
 def sampler(
-    *, folder: Path | None = None, rules: ProbeRules = PROBE, stale: Sequence[str] = ()
+    *, folder: Path | None = None, rules: VllmProbe = PROBE, stale: Sequence[str] = ()
 ) -> VllmGenerator:
     folder = folder or micro_folder()
     return VllmGenerator(
@@ -101,7 +103,7 @@ def test_an_update_too_small_to_see_is_rehearsed_with_larger_ones() -> None:
 
 def test_a_probe_that_would_pass_anything_is_refused() -> None:
     with pytest.raises(RuntimeError, match="the probe is blind"):
-        sampler(rules=replace(PROBE, tolerance=100.0)).load_weights(new_weights(), 1)
+        sampler(rules=PROBE.model_copy(update={"tolerance": 100.0})).load_weights(new_weights(), 1)
 
 
 def test_a_tied_output_layer_is_handed_over_by_name(tmp_path: Path) -> None:
@@ -125,9 +127,9 @@ def test_what_vllm_would_answer_wrongly_is_refused(sampling: Sampling, words: st
 
 def test_engines_that_are_not_there_are_named() -> None:
     with pytest.raises(ValueError, match=r"unknown engine 'vlm'; .* hf, vllm"):
-        build.build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vlm")
+        build_sampler("models/none", None, block(Agent, engine="vlm"))
     with pytest.raises(ValueError, match="engine vllm needs its rules"):
-        build.build_sampler("models/none", None, batch_tokens=1, dtype="float32", engine="vllm")
+        build_sampler("models/none", None, block(Agent, engine="vllm", vllm=None))
 
 
 class TieForgotten(Reference):

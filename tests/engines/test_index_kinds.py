@@ -14,16 +14,23 @@ from hypothesis import strategies as st
 
 from cosearch.core.protocols import Retrieve
 from cosearch.data.corpus import Corpus
-from cosearch.engines.retrieval.index_faiss import Gpus, build_index, draw_sample, open_index
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe, check_sample
+from cosearch.engines.retrieval.index_faiss import draw_sample, open_index, write_index
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe, check_sample
 from cosearch.engines.retrieval.index_need import Room, index_need
 from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
-from tests.engines.vectors import DIMENSION, TableEncoder, draw_vectors, write_vectors
+from cosearch.params.engines import IndexGpus
+from tests.engines.vectors import (
+    DIMENSION,
+    TableEncoder,
+    draw_vectors,
+    index_settings,
+    write_vectors,
+)
 
 ROWS = 600
 VECTORS = draw_vectors(ROWS)
 VECTORS[[17, 201, 598]] = VECTORS[400]  # duplicates
-FLAT = Recipe(
+FLAT = IndexRecipe(
     "flat",
     shards=1,
     nlist=12,
@@ -47,12 +54,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_vectors(tmp_path_factory.mktemp("source"), VECTORS, size=128)
 
 
-def recipe(kind: str, shards: int = 1) -> Recipe:
+def recipe(kind: str, shards: int = 1) -> IndexRecipe:
     return replace(FLAT, kind=kind, shards=shards)
 
 
-def build(source: Path, target: Path, made: Recipe, room: Room = ROOM) -> dict[str, Any]:
-    return build_index(
+def build(source: Path, target: Path, made: IndexRecipe, room: Room = ROOM) -> dict[str, Any]:
+    return write_index(
         source / "vectors",
         target,
         made,
@@ -66,23 +73,25 @@ def build(source: Path, target: Path, made: Recipe, room: Room = ROOM) -> dict[s
 def opened(
     source: Path,
     index: Path,
-    made: Recipe,
+    made: IndexRecipe,
     *,
     corpus: Path | None = None,
     floor: float | None = None,
-    gpus: Gpus | None = None,
+    gpus: IndexGpus | None = None,
     room: Room = ROOM,
 ) -> FaissRetriever:
     return FaissRetriever(
         index,
         Corpus(corpus or source / "corpus"),
         TableEncoder(VECTORS),
-        made,
-        self_check=0 if floor is None else 16,
-        self_check_floor=floor or 0.0,
+        index_settings(
+            made,
+            self_check=0 if floor is None else 16,
+            self_check_floor=floor or 0.0,
+            gpus=gpus,
+            recall={"sq8": 0.99},
+        ),
         room=room,
-        recall={"sq8": 0.99},
-        gpus=gpus,
         threads=1,
     )
 
@@ -277,7 +286,7 @@ def test_bad_shards_are_refused(tmp_path: Path) -> None:
 
 
 def test_gpus_are_refused_where_they_cannot_serve(source: Path, tmp_path: Path) -> None:
-    gpus = Gpus(spread=True, float16=True)
+    gpus = IndexGpus(spread=True, float16=True)
     for made, message in (
         (recipe("hnsw"), "no kind hnsw on GPUs, only flat, ivf_flat, ivf_sq8, ivf_pq"),
         (recipe("flat", shards=2), "needs index.shards 1"),
@@ -291,7 +300,7 @@ def test_gpus_are_refused_where_they_cannot_serve(source: Path, tmp_path: Path) 
 def test_a_machine_without_gpus_says_so(source: Path, tmp_path: Path) -> None:
     manifest = build(source, tmp_path, FLAT)
     with pytest.raises(ValueError, match="FAISS sees no GPU here; install the gpu extra"):
-        open_index(tmp_path, manifest, Gpus(spread=False, float16=False))
+        open_index(tmp_path, manifest, IndexGpus(spread=False, float16=False))
 
 
 @pytest.mark.skipif(faiss.get_num_gpus() == 0, reason="FAISS sees no GPU")
@@ -300,7 +309,7 @@ def test_gpus_find_what_the_cpu_finds(source: Path, tmp_path: Path, kind: str) -
     made = recipe(kind)
     build(source, tmp_path, made)
     request = [Retrieve("3", 10)]
-    (there,) = opened(source, tmp_path, made, gpus=Gpus(spread=True, float16=False))(request)
+    (there,) = opened(source, tmp_path, made, gpus=IndexGpus(spread=True, float16=False))(request)
     (here,) = opened(source, tmp_path, made)(request)
     assert len({c.passage.id for c in there} & {c.passage.id for c in here}) >= 9
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe
 from cosearch.engines.retrieval.index_need import (
-    Need,
-    Phase,
+    IndexNeed,
+    IndexPhase,
     Room,
     check_room,
     free_memory,
@@ -18,7 +18,7 @@ from cosearch.engines.retrieval.index_need import (
 
 GB = 10**9
 SHAPE = {"rows": 21_015_324, "dimension": 768, "shard_rows": 65_536}
-FLAT = Recipe(
+FLAT = IndexRecipe(
     "flat",
     shards=1,
     nlist=16_384,
@@ -33,11 +33,11 @@ FLAT = Recipe(
 RECALL = {"sq8": 0.991, "ivf_pq": 0.685}
 
 
-def need(kind: str, **changes: Any) -> Need:
+def need(kind: str, **changes: Any) -> IndexNeed:
     return index_need(replace(FLAT, kind=kind, **changes), **SHAPE)
 
 
-def check(kind: str, memory: int | None, disk: int | None, phase: Phase = "build") -> str:
+def check(kind: str, memory: int | None, disk: int | None, phase: IndexPhase = "build") -> str:
     """The complaint, empty without one."""
     try:
         check_room(need(kind), Room(memory, disk), phase=phase, recall=RECALL, **SHAPE)
@@ -105,7 +105,7 @@ def test_both_lacks_are_told_and_nothing_may_fit() -> None:
 
 
 def test_kinds_without_their_parameters_are_not_proposed() -> None:
-    bare = Recipe("flat", shards=1)
+    bare = IndexRecipe("flat", shards=1)
     assert [kind for kind in KINDS if bare.with_kind(kind)] == ["flat", "fp16"]
     with pytest.raises(ValueError, match=r"what fits: fp16 \(file 32\.3 GB, memory 32\.3 GB\)$"):
         check_room(

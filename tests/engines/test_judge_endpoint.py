@@ -11,8 +11,11 @@ import pytest
 
 from cosearch.core.protocols import JudgeCase
 from cosearch.core.types import Passage
-from cosearch.engines.build import build_endpoint_judge
-from cosearch.engines.judges.endpoint import AnswerFile, ChatPrompt, Endpoint, EndpointJudge
+from cosearch.engines.judges.build import build_endpoint_judge
+from cosearch.engines.judges.endpoint import AnswerFile, EndpointJudge
+from cosearch.params.blocks import Judge
+from cosearch.params.engines import Endpoint
+from tests.settings import block
 
 CASE = JudgeCase("who?", ("Ann", "A. Brook"), "author", (Passage("1", "Lake", "by Ann"),))
 OTHER = JudgeCase("who?", ("Ann",), "author", ())
@@ -78,6 +81,19 @@ class Sleeper:
         self.pauses.append(seconds)
 
 
+def endpoint(url: str, **changes: Any) -> Endpoint:
+    plain = Endpoint(
+        url=url,
+        model="some-model",
+        key_variable=None,
+        timeout=5.0,
+        tries=1,
+        backoff=0.5,
+        parallel=1,
+    )
+    return plain.model_copy(update=changes)
+
+
 def judge(
     url: str,
     cache: Path,
@@ -88,8 +104,14 @@ def judge(
     parallel: int = 1,
 ) -> EndpointJudge:
     return EndpointJudge(
-        Endpoint(url, "some-model", key, 5.0, tries, 0.5, parallel, 8),
-        ChatPrompt("paper", '[{number}] "{title}"\n{text}\n', 100),
+        endpoint(url, key_variable=key, tries=tries, parallel=parallel),
+        block(
+            Judge,
+            templates="paper",
+            document='[{number}] "{title}"\n{text}\n',
+            max_document_chars=100,
+            max_turn_tokens=8,
+        ),
         cache=cache / "answers.jsonl",
         sleep=sleep or Sleeper(),
     )
@@ -120,20 +142,8 @@ def test_what_was_answered_needs_no_server(server: Server, tmp_path: Path) -> No
 
 def test_another_model_is_asked_anew(server: Server, tmp_path: Path) -> None:
     for model in ("one", "two", "one"):
-        found = build_endpoint_judge(
-            url=server.url,
-            model=model,
-            key_variable=None,
-            timeout=5.0,
-            tries=1,
-            backoff=0.0,
-            parallel=2,
-            max_tokens=4,
-            templates="tiny",
-            document="{text}\n",
-            max_document_chars=10,
-            cache=tmp_path / "answers.jsonl",
-        )
+        asked = endpoint(server.url, model=model, parallel=2)
+        found = build_endpoint_judge(block(Judge, endpoint=asked), tmp_path / "answers.jsonl")
         assert found([CASE]) == [0.7]
     assert [body["model"] for _, _, body in server.asked] == ["one", "two"]
     assert all("Authorization" not in headers for _, headers, _ in server.asked)
@@ -212,6 +222,11 @@ def test_what_is_no_completion_is_an_error(server: Server, tmp_path: Path, reply
     server.replies = [(200, reply)]
     with pytest.raises(ValueError, match="no chat completion"):
         judge(server.url, tmp_path)([CASE])
+
+
+def test_a_judge_without_an_endpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"judge\.endpoint is null: name the service"):
+        build_endpoint_judge(block(Judge, endpoint=None), tmp_path / "answers.jsonl")
 
 
 def test_a_missing_key_and_a_strange_address_are_named(

@@ -11,8 +11,11 @@ import torch
 from cosearch.core.prompts import fill_template, load_template
 from cosearch.core.protocols import Generate, JudgeCase
 from cosearch.core.types import Passage, Sampling
-from cosearch.engines.build import build_codec, build_likelihood_judge, build_sampler
-from cosearch.engines.policies.heads import load_causal_lm
+from cosearch.engines.judges.build import build_likelihood_judge
+from cosearch.engines.loading import load_causal_lm
+from cosearch.engines.policies.build import build_codec, build_sampler
+from cosearch.params.blocks import Agent, Judge
+from tests.settings import block
 
 AGENT = Path(__file__).resolve().parents[2] / "models" / "tiny" / "agent"
 PEOPLE = (
@@ -28,12 +31,13 @@ def judge(**changes: Any) -> Any:
         "document": "{title} [{number}] {text}\n",
         "max_document_chars": 2000,
         "max_prompt_tokens": 300,
-        "max_thought_tokens": 24,
+        "max_turn_tokens": 24,
         "score_digits": 9,
         "batch_tokens": 4096,
         "dtype": "float32",
+        "device": "cpu",
     }
-    return build_likelihood_judge(AGENT, build_codec(AGENT), **settings | changes)
+    return build_likelihood_judge(AGENT, block(Judge, **settings | changes))
 
 
 def case(pupil: str, teacher: str, *texts: str, golds: Sequence[str] = ()) -> JudgeCase:
@@ -72,7 +76,7 @@ def test_a_score_is_the_mean_token_probability_of_the_answer() -> None:
     }
     *messages, _ = fill_template("tiny", "judge", fills | {"reason": "", "gold": ""})
     prompt = tuple(codec.chat(messages))
-    agent = build_sampler(AGENT, codec, batch_tokens=4096, dtype="float32")
+    agent = build_sampler(AGENT, codec, block(Agent))
     (written,) = agent([Generate("judge", prompt, Sampling(0.0, 1.0, 0, 24), 0)])
     stop = codec.tokenizer.convert_tokens_to_ids("</reason>")
     thought = written.ids[: written.ids.index(stop) + 1]

@@ -6,7 +6,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cosearch.engines.retrieval.encoder import Encoder
+from cosearch.engines.retrieval.encoder import DenseEncoder
+from cosearch.params.blocks import Encoder
+from tests.settings import block
 
 MINI = Path(__file__).parents[2] / "models" / "mini"
 pytestmark = pytest.mark.skipif(
@@ -15,15 +17,16 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_the_encoder_knows_what_is_about_what() -> None:
-    encoder = Encoder(
+    encoder = DenseEncoder(
         MINI / "encoder",
-        query_prefix="",
-        passage_prefix="",
-        pooling="mean",
-        normalize=True,
-        max_length=128,
-        batch_size=32,
-        dtype="bfloat16",
+        block(
+            Encoder,
+            query_prefix="",
+            passage_prefix="",
+            max_length=128,
+            batch_size=32,
+            dtype="bfloat16",
+        ),
     )
     texts = ["a violin and a cello", "the orchestra plays", "concrete sets slowly"]
     first, near, far = encoder.encode_queries(texts)

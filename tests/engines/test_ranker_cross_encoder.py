@@ -15,11 +15,14 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from cosearch.core.protocols import Choose
 from cosearch.core.types import Sampling
-from cosearch.engines.build import build_sampler
-from cosearch.engines.policies.heads import Batch, PickHead, load_scorer, pick_table, score_rows
+from cosearch.engines.loading import load_scorer
+from cosearch.engines.policies.build import build_sampler
+from cosearch.engines.policies.heads import Batch, PickHead, pick_table, score_rows
 from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder, _draw
+from cosearch.params.blocks import Ranker
 from tests.engines.policies import LOSS, SCORER
 from tests.micro import pairs, pick_samples, save_causal_lm, save_scorer
+from tests.settings import block
 
 SAMPLING = Sampling(1.0, 1.0, 0, 3)
 
@@ -188,6 +191,6 @@ def test_a_pair_that_ends_with_padding_is_refused(folder: Path) -> None:
 
 def test_heads_are_named(folder: Path) -> None:
     with pytest.raises(ValueError, match="unknown head 'listwise'"):
-        build_sampler(folder, None, batch_tokens=1, dtype="float32", head="listwise")
-    found = build_sampler(folder, None, batch_tokens=1, dtype="float32", head="scorer")
+        build_sampler(folder, None, block(Ranker), "listwise")
+    found = build_sampler(folder, None, block(Ranker), "scorer")
     assert isinstance(found, CrossEncoder)

@@ -15,26 +15,37 @@ from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus, write_corpus
 from cosearch.data.encode import encode_corpus
-from cosearch.engines.retrieval.encoder import Encoder
-from cosearch.engines.retrieval.index_faiss import build_index
-from cosearch.engines.retrieval.index_kinds import Recipe
+from cosearch.engines.retrieval.encoder import DenseEncoder
+from cosearch.engines.retrieval.index_faiss import write_index
+from cosearch.engines.retrieval.index_kinds import IndexRecipe
 from cosearch.engines.retrieval.index_need import Room
 from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
 from cosearch.files.hashes import hash_folder
+from cosearch.params.blocks import Encoder
 from tests.engines.micro_encoder import write_micro_encoder
+from tests.engines.vectors import index_settings
 
 WORDS = [f"w{n}" for n in range(60)]
-SETTINGS: dict[str, Any] = {
-    "query_prefix": "w0 ",
-    "passage_prefix": "w1 ",
-    "pooling": "mean",
-    "normalize": True,
-    "max_length": 24,
-    "batch_size": 4,
-    "dtype": "float32",
-}
-FLAT = Recipe("flat", shards=1)
+SETTINGS = Encoder(
+    query_prefix="w0 ",
+    passage_prefix="w1 ",
+    pooling="mean",
+    normalize=True,
+    max_length=24,
+    batch_size=4,
+    dtype="float32",
+    device="cpu",
+    storage="float32",
+    shard_size=16,
+    processes=1,
+)
+FLAT = IndexRecipe("flat", shards=1)
 ROOM = Room(memory=None, disk=None)
+
+
+def changed(**changes: Any) -> Encoder:
+    """The settings with ``changes``, which the parameters' own schema does not check."""
+    return SETTINGS.model_copy(update=changes)
 
 
 def draw_passages(number: int) -> list[Passage]:
@@ -49,8 +60,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def encoder(model: Path) -> Encoder:
-    return Encoder(model, **SETTINGS)
+def encoder(model: Path) -> DenseEncoder:
+    return DenseEncoder(model, SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +75,7 @@ def built(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(root: Path) -> dict[str, Any]:
-    return build_index(
+    return write_index(
         root / "vectors",
         root / "index",
         FLAT,
@@ -79,9 +90,8 @@ def encode(root: Path, model: Path) -> None:
     encode_corpus(
         root / "corpus",
         root / "vectors",
-        functools.partial(Encoder, model, **SETTINGS),
-        shard_size=16,
-        processes=1,
+        functools.partial(DenseEncoder, model, SETTINGS),
+        SETTINGS,
         progress=lambda done, total: None,
     )
 
@@ -93,17 +103,13 @@ def open_retriever(
         root / "index",
         Corpus(root / "corpus"),
         encoder,
-        FLAT,
-        self_check=self_check,
-        self_check_floor=self_check_floor,
+        index_settings(FLAT, self_check=self_check, self_check_floor=self_check_floor),
         room=ROOM,
-        recall={},
-        gpus=None,
         threads=1,
     )
 
 
-def test_vectors_are_unit_rows_in_the_order_of_the_texts(encoder: Encoder) -> None:
+def test_vectors_are_unit_rows_in_the_order_of_the_texts(encoder: DenseEncoder) -> None:
     passages = draw_passages(11)
     vectors = encoder.encode_passages(passages)
     assert vectors.shape == (11, 32)
@@ -114,7 +120,7 @@ def test_vectors_are_unit_rows_in_the_order_of_the_texts(encoder: Encoder) -> No
     assert encoder.encode_queries([]).shape == (0, 32)
 
 
-def test_prefixes_and_the_cut_count(encoder: Encoder) -> None:
+def test_prefixes_and_the_cut_count(encoder: DenseEncoder) -> None:
     passage = Passage("p", "w5", "w6 w7")
     assert np.allclose(encoder.encode_passages([passage]), encoder.encode_passages([passage]))
     assert not np.allclose(encoder.encode_passages([passage]), encoder.encode_queries(["w5 w6 w7"]))
@@ -124,14 +130,14 @@ def test_prefixes_and_the_cut_count(encoder: Encoder) -> None:
 
 
 def test_mean_pooling_ignores_padding(model: Path) -> None:
-    wide = Encoder(model, **SETTINGS)
+    wide = DenseEncoder(model, SETTINGS)
     alone = wide.encode_queries(["w5"])
     beside = wide.encode_queries(["w5", " ".join(WORDS[:18])])
     np.testing.assert_allclose(beside[:1], alone, atol=1e-6)
 
 
-def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: Encoder) -> None:
-    half = Encoder(model, **(SETTINGS | {"dtype": "bfloat16"}))
+def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: DenseEncoder) -> None:
+    half = DenseEncoder(model, changed(dtype="bfloat16"))
     passages = draw_passages(5)
     cosines = (half.encode_passages(passages) * encoder.encode_passages(passages)).sum(1)
     assert cosines.min() > 0.99
@@ -148,15 +154,15 @@ def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: Encoder
 )
 def test_unknown_settings_are_refused(model: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Encoder(model, **(SETTINGS | changes))
+        DenseEncoder(model, changed(**changes))
     with pytest.raises(ValueError, match=r"no model folder \(config.json is missing\)"):
-        Encoder(model / "nowhere", **SETTINGS)
+        DenseEncoder(model / "nowhere", SETTINGS)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU")
 def test_a_gpu_that_is_not_there_is_refused(model: Path) -> None:
     with pytest.raises(ValueError, match="torch sees no GPU here"):
-        Encoder(model, **SETTINGS, device="cuda")
+        DenseEncoder(model, changed(device="cuda"))
 
 
 def test_the_model_hash_sees_contents_and_skips_hidden_files(tmp_path: Path) -> None:
@@ -169,7 +175,7 @@ def test_the_model_hash_sees_contents_and_skips_hidden_files(tmp_path: Path) -> 
     assert hash_folder(tmp_path) != first
 
 
-def test_the_index_is_exact(built: Path, encoder: Encoder) -> None:
+def test_the_index_is_exact(built: Path, encoder: DenseEncoder) -> None:
     corpus = Corpus(built / "corpus")
     queries = ["w3 w4 w5", "w50 w2", "w9"]
     found = open_retriever(built, encoder)([Retrieve(query, 50) for query in queries])
@@ -181,7 +187,9 @@ def test_the_index_is_exact(built: Path, encoder: Encoder) -> None:
         assert ranked == sorted(ranked, reverse=True)
 
 
-def test_an_engine_answers_in_order_and_never_asks_twice(built: Path, encoder: Encoder) -> None:
+def test_an_engine_answers_in_order_and_never_asks_twice(
+    built: Path, encoder: DenseEncoder
+) -> None:
     asked: list[list[str]] = []
 
     class Counting:
@@ -207,7 +215,7 @@ def test_an_engine_answers_in_order_and_never_asks_twice(built: Path, encoder: E
     assert retriever([Retrieve("w7", 0)]) == [[]]
 
 
-def test_a_small_corpus_gives_fewer_candidates(built: Path, encoder: Encoder) -> None:
+def test_a_small_corpus_gives_fewer_candidates(built: Path, encoder: DenseEncoder) -> None:
     (found,) = open_retriever(built, encoder)([Retrieve("w5", 80)])
     assert len(found) == 50
 
@@ -218,20 +226,20 @@ def test_equal_scores_come_in_the_order_of_the_corpus(model: Path, tmp_path: Pat
     write_corpus(alike, tmp_path / "corpus", source="alike")
     encode(tmp_path, model)
     build(tmp_path)
-    encoder = Encoder(model, **SETTINGS)
+    encoder = DenseEncoder(model, SETTINGS)
     (found,) = open_retriever(tmp_path, encoder, self_check=0)([Retrieve("w7", 6)])
     tied = [int(c.passage.id[1:]) for c in found if c.passage.title == "w7"]
     assert tied == [0, 3, 5]
 
 
-def test_batched_search_uses_blas_on_one_thread(built: Path, encoder: Encoder) -> None:
+def test_batched_search_uses_blas_on_one_thread(built: Path, encoder: DenseEncoder) -> None:
     open_retriever(built, encoder)
     assert faiss.cvar.distance_compute_blas_threshold == 1
     assert faiss.omp_get_max_threads() == 1
 
 
 def test_an_index_of_another_corpus_is_refused(
-    built: Path, encoder: Encoder, tmp_path: Path
+    built: Path, encoder: DenseEncoder, tmp_path: Path
 ) -> None:
     write_corpus(draw_passages(50)[::-1], tmp_path / "corpus", source="turned")
     (tmp_path / "index").symlink_to(built / "index")
@@ -247,13 +255,13 @@ def test_an_index_of_other_settings_is_refused(
     built: Path, model: Path, key: str, value: object
 ) -> None:
     with pytest.raises(ValueError, match=f"index was built for encoder {key}"):
-        open_retriever(built, Encoder(model, **(SETTINGS | {key: value})))
+        open_retriever(built, DenseEncoder(model, changed(**{key: value})))
 
 
 def test_an_index_of_another_model_is_refused(built: Path, tmp_path: Path) -> None:
     other = write_micro_encoder(tmp_path / "other", WORDS, seed=1)
     with pytest.raises(ValueError, match="index was built for encoder model"):
-        open_retriever(built, Encoder(other, **SETTINGS))
+        open_retriever(built, DenseEncoder(other, SETTINGS))
 
 
 def copy_index(built: Path, target: Path) -> Path:
@@ -264,7 +272,7 @@ def copy_index(built: Path, target: Path) -> Path:
     return target / "index"
 
 
-def test_a_damaged_index_is_refused(built: Path, encoder: Encoder, tmp_path: Path) -> None:
+def test_a_damaged_index_is_refused(built: Path, encoder: DenseEncoder, tmp_path: Path) -> None:
     path = copy_index(built, tmp_path) / "index.faiss"
     content = path.read_bytes()
     path.write_bytes(content[:-128])
@@ -279,7 +287,7 @@ def test_a_damaged_index_is_refused(built: Path, encoder: Encoder, tmp_path: Pat
 
 
 def test_passages_that_do_not_find_themselves_are_noticed(
-    built: Path, encoder: Encoder, tmp_path: Path
+    built: Path, encoder: DenseEncoder, tmp_path: Path
 ) -> None:
     """Vectors in the wrong order under a manifest that says all is well."""
     index_folder = copy_index(built, tmp_path)

@@ -16,10 +16,11 @@ from cosearch.engines.policies.loss import (
     sequence_weights,
     token_losses,
 )
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from tests.micro import VOCABULARY, samples, save_causal_lm
 
-LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16)
+LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, 16)
 RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1e9, 0, 4096)
 AGGREGATIONS = ["sum_per_sequence", "token_mean", "sequence_mean", "constant_length"]
 

@@ -1,7 +1,8 @@
 """Clustered vectors with a corpus, as the encode stage leaves them, and a table as encoder."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import numpy as np
 
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
+from cosearch.engines.retrieval.index_kinds import IndexRecipe
 from cosearch.files.hashes import hash_file
+from cosearch.params.blocks import Index
+from cosearch.params.engines import IndexGpus
 
 DIMENSION = 32
 
@@ -56,3 +60,21 @@ class TableEncoder:
 
     def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
         return self.vectors[[int(passage.id[1:]) for passage in passages]]
+
+
+def index_settings(
+    recipe: IndexRecipe,
+    *,
+    self_check: int = 0,
+    self_check_floor: float = 0.0,
+    gpus: IndexGpus | None = None,
+    recall: Mapping[str, float] | None = None,
+) -> Index:
+    """The index block of the parameters for a recipe."""
+    return Index(
+        **asdict(recipe),
+        gpus=gpus,
+        recall=recall or {},
+        self_check=self_check,
+        self_check_floor={recipe.kind: self_check_floor},
+    )

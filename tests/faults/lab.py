@@ -29,8 +29,11 @@ Prepare = Callable[[], object]
 """What a child does first; it must pickle."""
 HEAVY = (
     *("transformers.models.bert.modeling_bert", "transformers.models.qwen2.modeling_qwen2"),
-    *(f"cosearch.engines.{name}" for name in ("encoder", "retriever_faiss", "heads", "codec_hf")),
-    *(f"cosearch.engines.{name}" for name in ("generator_hf", "trainer_torch")),
+    *(f"cosearch.engines.retrieval.{name}" for name in ("encoder", "retriever_faiss")),
+    *(
+        f"cosearch.engines.policies.{name}"
+        for name in ("heads", "codec_hf", "generator_hf", "trainer_torch")
+    ),
     *(
         f"stages.{name}"
         for name in ("data", "encode", "index", "train", "fixed_ranker", "evaluate")

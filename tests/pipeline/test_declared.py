@@ -26,8 +26,13 @@ CARRIERS = (
 )
 EXEMPT = {f"cosearch/{name}.py" for name in CARRIERS}
 """They only carry values that ``params`` tracks, and show progress (docs/decisions.md)."""
-WATCHED = {ROOT / "cosearch/run/stage.py": {ROOT / "cosearch/engines/build.py"}}
-"""Edges that lead to those who watch alone; what they need changes no output."""
+WATCHED = {
+    ROOT / "cosearch/run/stage.py": {
+        ROOT / "cosearch/engines/policies/build.py",
+        ROOT / "cosearch/run/monitors/choice.py",
+    }
+}
+"""Edges that lead to the monitors and to a job's other ranks; neither changes an output."""
 STAGES = {
     name: block.get("do", block)
     for name, block in yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"].items()

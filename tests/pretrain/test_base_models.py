@@ -7,11 +7,13 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from cosearch.engines.build import build_codec, build_sampler
+from cosearch.engines.policies.build import build_codec, build_sampler
 from cosearch.files.hashes import hash_file
+from cosearch.params.blocks import Agent
 from cosearch.pretrain.base_models import LESSONS, build_base_models
 from cosearch.pretrain.recipe import Interface, Recipe, override
 from tests.pretrain.conftest import DOCUMENT
+from tests.settings import block
 
 INTERFACE = Interface("query: ", "passage: ", "tiny", DOCUMENT, DOCUMENT, frozenset())
 STEPS = {"steps": 2, "batch": 2, "learning_rate": 0.01}
@@ -57,7 +59,7 @@ def test_causal_models_are_ordinary_folders(made: tuple[Path, dict[str, Any]], n
     folder, records = made
     codec = build_codec(folder / name)
     assert codec.decode(codec.tokenizer("who is Last ?").input_ids) == "who is Last ?"
-    assert build_sampler(folder / name, codec, batch_tokens=64, dtype="float32")
+    assert build_sampler(folder / name, codec, block(Agent))
     spelled = "tags" in name
     tokenizers = records[name]["files"], records["encoder"]["files"]
     assert (tokenizers[0]["tokenizer.json"] != tokenizers[1]["tokenizer.json"]) == spelled

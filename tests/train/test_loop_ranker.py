@@ -18,7 +18,8 @@ from cosearch.core.types import Passage, Question, Sampling
 from cosearch.engines.policies.heads import PickHead
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from cosearch.engines.scripted import ScriptedCodec, ScriptedPolicy, ScriptedRetriever
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
@@ -78,7 +79,7 @@ class Game:
             head=PickHead(),
             dtype="float32",
             rules=OptimizerRules(self.lr, (0.9, 0.95), 0.0, 1.0, 0, 1 << 14),
-            loss=LossRules(0.2, "sum_per_sequence", None, 0.0, None, 3),
+            loss=LossRules(0.2, "sum_per_sequence", None, 0.0, 3),
             scratch=self.folder / "scratch",
         )
         sampler = CrossEncoder(model, batch_tokens=1 << 14, dtype="float32")

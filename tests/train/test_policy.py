@@ -9,7 +9,8 @@ import pytest
 from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.heads import CausalHead
 from cosearch.engines.policies.loss import LossRules
-from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
+from cosearch.engines.policies.step import OptimizerRules
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from cosearch.rollouts.policy import Policy, give_way, learn, prepare, serving
 from tests.micro import EOS, VOCABULARY, samples, save_causal_lm
 
@@ -45,7 +46,7 @@ def policy(folder: Path, sampler: type[HfGenerator] = HfGenerator) -> Policy:
         head=CausalHead(VOCABULARY),
         dtype="float32",
         rules=OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1.0, 0, 4096),
-        loss=LossRules(0.2, "sum_per_sequence", None, 0.0, None, 16),
+        loss=LossRules(0.2, "sum_per_sequence", None, 0.0, 16),
         scratch=folder,
     )
     generator = sampler(

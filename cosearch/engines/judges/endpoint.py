@@ -13,13 +13,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from cosearch.core.prompts import Fill, document_segments, fill_template
 from cosearch.core.protocols import JudgeCase
+from cosearch.params.blocks import Judge
+from cosearch.params.engines import Endpoint
 
 _SCORE = re.compile(r"\s*(\d{1,2}(?:\.\d+)?)\s*", re.ASCII)
 _BEST = 10.0
@@ -27,33 +28,13 @@ _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP statuses that another try may not meet again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where and how to ask, ``parallel`` cases at a time. ``key_variable`` names the environment
-    variable of the key, if any; pauses between tries start at ``backoff`` seconds and double."""
-
-    url: str
-    """Up to and without ``/chat/completions``."""
-    model: str
-    key_variable: str | None
-    timeout: float
-    tries: int
-    backoff: float
-    parallel: int
-    max_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChatPrompt:
-    """How a case is put: template ``judge_chat`` of a set, and its documents."""
-
-    templates: str
-    document: str
-    max_document_chars: int
-
-
 class EndpointJudge:
-    """Implements ``core.protocols.Judge``. ``sleep`` waits some seconds between tries.
+    """Implements ``core.protocols.Judge``. ``block`` says how a case is put, by the template
+    ``judge_chat`` of its set; its model and the answers of its own model are the endpoint's.
+
+    ``endpoint.url`` goes up to ``/chat/completions`` and does not hold it. ``parallel`` cases are
+    asked at a time. ``key_variable`` names the environment variable of the key, if there is one.
+    ``sleep`` waits between tries, ``backoff`` seconds at first and then twice as long each time.
 
     Raises ValueError for an answer that is no number from 0 to 10, ConnectionError when the
     endpoint does not answer; what was answered before stays in ``cache``.
@@ -62,7 +43,7 @@ class EndpointJudge:
     def __init__(
         self,
         endpoint: Endpoint,
-        prompt: ChatPrompt,
+        block: Judge,
         *,
         cache: Path,
         sleep: Callable[[float], None],
@@ -70,7 +51,7 @@ class EndpointJudge:
         if not endpoint.url.startswith(("http://", "https://")):
             raise ValueError(f"judge.url: {endpoint.url!r} is neither an http nor an https address")
         self._endpoint = endpoint
-        self._prompt = prompt
+        self._block = block
         self._answers = AnswerFile(cache)
         self._sleep = sleep
         self._opener = urllib.request.build_opener(_NoRedirect)
@@ -85,9 +66,9 @@ class EndpointJudge:
 
     def messages(self, case: JudgeCase) -> list[dict[str, str]]:
         """The chat messages of a case."""
-        prompt = self._prompt
+        block = self._block
         documents = document_segments(
-            prompt.document, case.passages, max_chars=prompt.max_document_chars
+            block.document, case.passages, max_chars=block.max_document_chars
         )
         fills: dict[str, Fill] = {
             "question": case.question,
@@ -97,7 +78,7 @@ class EndpointJudge:
         }
         return [
             {"role": message.role, "content": "".join(s.text for s in message.segments)}
-            for message in fill_template(prompt.templates, "judge_chat", fills)
+            for message in fill_template(block.templates, "judge_chat", fills)
         ]
 
     def _key(self, messages: Sequence[dict[str, str]]) -> str:
@@ -147,7 +128,7 @@ class EndpointJudge:
             "model": endpoint.model,
             "messages": list(messages),
             "temperature": 0,
-            "max_tokens": endpoint.max_tokens,
+            "max_tokens": self._block.max_turn_tokens,
         }
         request = urllib.request.Request(
             f"{endpoint.url.rstrip('/')}/chat/completions",

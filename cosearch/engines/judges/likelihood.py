@@ -6,7 +6,6 @@ the geometric mean of the token probabilities of its likeliest gold.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 import torch
@@ -24,43 +23,24 @@ from cosearch.core.protocols import Codec, Generate, JudgeCase, Segment
 from cosearch.core.types import Sample, Sampling
 from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.heads import CausalHead, micro_batches
-
-
-@dataclass(frozen=True, slots=True)
-class JudgePrompt:
-    """How a case is put to the judge, and the room that the agent has to think."""
-
-    templates: str
-    document: str
-    max_document_chars: int
-    max_prompt_tokens: int
-    max_thought_tokens: int
-    score_digits: int
-    """Digits that a score is rounded to. Between two lists that both miss the answer only noise
-    differs, and normalisation inside a group would make a signal of it."""
+from cosearch.params.blocks import Judge
 
 
 class LikelihoodJudge:
     """Implements ``core.protocols.Judge`` over a sampler whose weights nobody trains.
 
     The last block of template ``judge`` is the agent's turn around ``{reason}`` and ``{gold}``;
-    scored are its tokens from the gold on, the closing of the answer included.
+    its tokens from the gold on are scored, with those that close the answer.
+
+    Scores are rounded to ``block.score_digits`` digits. Two lists that both miss the answer differ
+    by noise only, and normalisation inside a group would turn that noise into a signal.
     """
 
-    def __init__(
-        self,
-        agent: HfGenerator,
-        codec: Codec,
-        *,
-        vocabulary: int,
-        prompt: JudgePrompt,
-        batch_tokens: int,
-    ) -> None:
+    def __init__(self, agent: HfGenerator, codec: Codec, block: Judge, *, vocabulary: int) -> None:
         self._agent = agent
         self._head = CausalHead(vocabulary)
         self._codec = codec
-        self._prompt = prompt
-        self._batch_tokens = batch_tokens
+        self._block = block
 
     def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
         """Scores in [0, 1]; equal cases are scored once, and one with blank golds alone earns 0."""
@@ -75,11 +55,11 @@ class LikelihoodJudge:
         likelihoods = self._likelihoods([sample for _, sample in rows])
         for (case, _), likelihood in zip(rows, likelihoods, strict=True):
             scores[case] = max(scores[case], likelihood)
-        return [round(scores[case], self._prompt.score_digits) for case in cases]
+        return [round(scores[case], self._block.score_digits) for case in cases]
 
     def _think(self, prompts: Sequence[Sequence[int]]) -> list[str]:
         """What the agent writes first, greedily, inside its reason; nothing if it opens none."""
-        sampling = Sampling(0.0, 1.0, 0, self._prompt.max_thought_tokens)
+        sampling = Sampling(0.0, 1.0, 0, self._block.max_turn_tokens)
         found = self._agent([Generate("judge", tuple(ids), sampling, 0) for ids in prompts])
         texts = [self._codec.decode(generation.ids) for generation in found]
         return [text.partition("<reason>")[2].partition("</reason>")[0].strip() for text in texts]
@@ -95,7 +75,7 @@ class LikelihoodJudge:
 
     def _answer(self, thought: str, gold: str) -> tuple[list[int], list[int]]:
         """Ids of the agent's turn before the gold and from it on, cut from one joint encoding."""
-        *_, (_, text) = load_template(self._prompt.templates, "judge")
+        *_, (_, text) = load_template(self._block.templates, "judge")
         fills = {"reason": thought, "gold": gold}
         whole = self._codec.encode(fill_text(text, fills))
         opening = self._codec.encode(fill_text(text.partition("{gold}")[0], fills))
@@ -105,9 +85,9 @@ class LikelihoodJudge:
 
     def _render(self, case: JudgeCase) -> list[int]:
         """Ids of question, query and documents; documents over the budget go from the tail."""
-        prompt = self._prompt
+        block = self._block
         documents = document_segments(
-            prompt.document, case.passages, max_chars=prompt.max_document_chars
+            block.document, case.passages, max_chars=block.max_document_chars
         )
 
         def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
@@ -118,13 +98,13 @@ class LikelihoodJudge:
                 "reason": "",
                 "gold": "",
             }
-            *messages, _ = fill_template(prompt.templates, "judge", fills)
+            *messages, _ = fill_template(block.templates, "judge", fills)
             return self._codec.chat(messages)
 
-        ids, _ = fit_documents(render, documents, max_tokens=prompt.max_prompt_tokens)
+        ids, _ = fit_documents(render, documents, max_tokens=block.max_prompt_tokens)
         if not ids:
             raise ValueError(
-                f"judge.max_prompt_tokens={prompt.max_prompt_tokens} has no room for the question"
+                f"judge.max_prompt_tokens={block.max_prompt_tokens} has no room for the question"
                 f" and query {case.query!r}: raise it"
             )
         return ids
@@ -133,7 +113,7 @@ class LikelihoodJudge:
     def _likelihoods(self, samples: Sequence[Sample]) -> list[float]:
         """exp of the mean log-probability of each row's answer."""
         found: dict[int, float] = {}
-        for batch in micro_batches(samples, self._head, self._batch_tokens):
+        for batch in micro_batches(samples, self._head, self._block.batch_tokens):
             with self._agent.device:  # where the head makes its tensors
                 logprobs, _ = self._head(self._agent.model, batch, 1.0)
             counts = [sum(sample.loss_mask) for sample in batch.samples]

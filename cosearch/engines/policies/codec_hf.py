@@ -12,24 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
 from cosearch.core.formats import TAGS
 from cosearch.core.protocols import Message, Segment
+from cosearch.engines.loading import load_tokenizer
 
 _SLOT = "cosearchslot{}x"
 _SLOT_PATTERN = re.compile(r"cosearchslot(\d+)x")
-
-
-def load_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer exactly as its ``tokenizer.json`` describes it.
-
-    ``AutoTokenizer`` picks a class by the model's type and may put that class's own pipeline (a
-    byte-level one for Qwen2) in the place of the file's; it serves folders without the file only.
-    """
-    exact = (Path(folder) / "tokenizer.json").is_file()
-    loader: Any = PreTrainedTokenizerFast if exact else AutoTokenizer
-    return loader.from_pretrained(folder, trust_remote_code=False)
 
 
 class HfCodec:

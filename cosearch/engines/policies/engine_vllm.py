@@ -10,8 +10,9 @@ from typing import Any
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
-from cosearch.engines.policies.generator_vllm import Engine, Written
-from cosearch.engines.policies.placement_vllm import EngineRules, prepare, visible
+from cosearch.engines.policies.generator_vllm import VllmEngine, Written
+from cosearch.engines.policies.placement_vllm import prepare_environment, visible
+from cosearch.params.engines import Vllm
 
 PADDING_BIAS = -100.0
 """What vLLM lets a request add to a logit at most; e^-100 is 0 beside any float32 probability."""
@@ -20,20 +21,20 @@ MAX_PADDING = 1024
 
 
 def open_engine(
-    folder: str | Path, rules: EngineRules, *, dtype: str, vocabulary: int, eos_ids: frozenset[int]
-) -> Engine:
+    folder: str | Path, rules: Vllm, *, dtype: str, vocabulary: int, eos_ids: frozenset[int]
+) -> VllmEngine:
     """The engine of a model folder, ready to answer.
 
     Raises ValueError where the placement asks for GPUs that are not there.
     """
-    gpus = prepare(rules)
+    gpus = prepare_environment(rules)
     arguments = _arguments(folder, rules, dtype, gpus)
     kind = Replicas if rules.replicas > 1 else OneEngine
     with visible(rules.devices):
         return kind(arguments, _Translator(vocabulary, eos_ids))
 
 
-def _arguments(folder: str | Path, rules: EngineRules, dtype: str, gpus: bool) -> dict[str, Any]:
+def _arguments(folder: str | Path, rules: Vllm, dtype: str, gpus: bool) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "model": str(folder),
         "skip_tokenizer_init": True,

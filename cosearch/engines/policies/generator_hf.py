@@ -5,7 +5,6 @@ prompt, not on what shared its batch. Log-probabilities are taken after temperat
 vocabulary, as the trainer takes them; evaluation alone may restrict it by top-p or top-k.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
-from cosearch.engines.policies.heads import at_least_float32, check_device, load_causal_lm
+from cosearch.engines.loading import at_least_float32, check_device, load_causal_lm
+from cosearch.engines.policies.draws import uniforms
+from cosearch.engines.policies.weights import checksum
 
 disable_progress_bar()
 
@@ -172,11 +173,6 @@ def _decoding(sampling: Sampling) -> tuple[float, float, int]:
     return sampling.temperature, sampling.top_p, sampling.top_k
 
 
-def uniforms(seed: int, count: int) -> np.ndarray:
-    """The stream of a request, ``count`` draws from [0, 1)."""
-    return np.random.Generator(np.random.Philox(seed)).random(count, dtype=np.float64)
-
-
 def _choose(
     logits: torch.Tensor, draws: torch.Tensor, sampling: Sampling
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -203,12 +199,3 @@ def _restrict(logprobs: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     if sampling.top_k:
         drop[:, sampling.top_k :] = True
     return logprobs.masked_fill(torch.zeros_like(drop).scatter(1, tokens, drop), -torch.inf)
-
-
-def checksum(weights: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 over names and bytes of ``weights`` in name order."""
-    digest = hashlib.sha256()
-    for name in sorted(weights):
-        digest.update(name.encode())
-        digest.update(weights[name].detach().contiguous().view(torch.uint8).cpu().numpy().tobytes())
-    return digest.hexdigest()

@@ -19,14 +19,15 @@ from safetensors.torch import save_file
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
-from cosearch.engines.policies.generator_hf import checksum
-from cosearch.engines.policies.heads import at_least_float32, load_causal_lm
+from cosearch.engines.loading import at_least_float32, load_causal_lm
+from cosearch.engines.policies.weights import checksum
+from cosearch.params.engines import VllmProbe
 
 Written = tuple[tuple[int, ...], tuple[float, ...]]
 """Sampled ids and their log-probabilities."""
 
 
-class Engine(Protocol):
+class VllmEngine(Protocol):
     """What a sampler asks of vLLM. ``max_tokens`` bounds a prompt with its completion."""
 
     max_tokens: int
@@ -45,17 +46,6 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """End the engine."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRules:
-    """Greedy continuations of ``prompts`` random prompts, each of ``tokens`` tokens. ``tolerance``
-    bounds their mean difference from the reference in nats: rounding passes, stale weights do not.
-    """
-
-    prompts: int
-    tokens: int
-    tolerance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +90,7 @@ class Reference:
         tensors = {name: value.detach().clone().contiguous() for name, value in state.items()}
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
-    def probes(self, rules: ProbeRules) -> list[Generate]:
+    def probes(self, rules: VllmProbe) -> list[Generate]:
         """The requests of a probe, always the same."""
         draw = random.Random(0)
         sampling = Sampling(0.0, 1.0, 0, rules.tokens)
@@ -124,15 +114,19 @@ class Reference:
 
 
 class VllmGenerator:
-    """An engine for ``Generate`` requests over vLLM. ``probe`` holds the last hand-over's."""
+    """An engine for ``Generate`` requests over vLLM. ``probe`` is that of the last hand-over.
+
+    ``rules.tolerance`` bounds the mean difference between engine and reference, in nats: rounding
+    stays below it, and stale weights do not.
+    """
 
     def __init__(
         self,
-        engine: Engine,
+        engine: VllmEngine,
         reference: Reference,
         *,
         eos_ids: frozenset[int],
-        rules: ProbeRules,
+        rules: VllmProbe,
         shared_gpus: bool,
     ) -> None:
         self._engine = engine

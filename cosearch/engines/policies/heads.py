@@ -9,55 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from cosearch.core.types import Sample
-
-DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-
-
-def at_least_float32(values: torch.Tensor) -> torch.Tensor:
-    """``values`` in a type that probabilities can be summed in."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
-
-
-def check_device(whose: str, device: str) -> None:
-    """Raises ValueError for a device that torch does not have here."""
-    if device not in ("cpu", "cuda"):
-        raise ValueError(f"{whose}: device {device!r} is neither cpu nor cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"{whose}: device cuda: torch sees no GPU here; set its device to cpu")
-
-
-def load_causal_lm(folder: str | Path, dtype: str) -> Any:
-    """A causal language model in evaluation mode, from safetensors of our own disk only."""
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False
-    )
-    return model.eval()
-
-
-def load_scorer(folder: str | Path, dtype: str) -> Any:
-    """A sequence classifier with one output in evaluation mode, from safetensors of our own disk.
-
-    Raises ValueError when the folder holds another kind of model.
-    """
-    model, report = AutoModelForSequenceClassification.from_pretrained(
-        folder,
-        dtype=DTYPES[dtype],
-        use_safetensors=True,
-        trust_remote_code=False,
-        output_loading_info=True,
-    )
-    missing = sorted(report["missing_keys"])
-    if missing or model.config.num_labels != 1:
-        raise ValueError(
-            f"{folder}: not a scorer (num_labels={model.config.num_labels}, weights not in the"
-            f" folder: {missing}); a model for sequence classification with one label is needed"
-        )
-    if model.config.pad_token_id is None:
-        raise ValueError(f"{folder}: config.json names no pad_token_id, and pairs are padded")
-    return model.eval()
+from cosearch.engines.loading import at_least_float32, load_causal_lm, load_scorer
 
 
 class Batch:

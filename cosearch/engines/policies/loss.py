@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from cosearch.core.types import Sample
+from cosearch.params.method import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,12 @@ class LossRules:
     aggregation: str
     dual_clip: float | None
     kl_coef: float
-    importance_cap: float | None
     max_tokens: int
+
+    @classmethod
+    def of(cls, loss: Loss, max_tokens: int) -> "LossRules":
+        """The rules of the parameters, with the constant length of one policy."""
+        return cls(loss.clip_eps, loss.aggregation, loss.dual_clip, loss.kl_coef, max_tokens)
 
 
 def sequence_weights(samples: Sequence[Sample], rules: LossRules) -> list[float]:

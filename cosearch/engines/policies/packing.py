@@ -15,11 +15,10 @@ import torch
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from cosearch.core.types import Sample
+from cosearch.engines.loading import at_least_float32, load_causal_lm
 from cosearch.engines.policies.heads import (
     Batch,
     Head,
-    at_least_float32,
-    load_causal_lm,
     micro_batches,
 )
 

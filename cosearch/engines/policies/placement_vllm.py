@@ -12,9 +12,10 @@ has not set them:
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
+
+from cosearch.params.engines import Vllm
 
 ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
@@ -29,31 +30,7 @@ CPU_ENVIRONMENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRules:
-    """Where an engine runs and how much it takes. Only last bits of a sample depend on it.
-
-    ``replicas`` engines stand side by side (data parallel), each over ``tensor_parallel`` GPUs.
-    ``devices`` are the numbers of the GPUs to take (a split placement), or none for all visible
-    ones. ``shared_gpus``: the trainer uses the same ones, so the engine can sleep. ``memory_share``
-    is the part of each GPU's memory to take, ``max_model_tokens`` the longest prompt with its
-    completion (None: what the model allows), ``max_sequences`` how many are decoded at once.
-    ``eager``: no CUDA graphs, which start slowly and decode faster. ``backend`` runs the workers:
-    ``mp`` on one host, ``ray`` over several, None for vLLM's choice.
-    """
-
-    replicas: int
-    tensor_parallel: int
-    devices: tuple[int, ...]
-    shared_gpus: bool
-    memory_share: float
-    max_model_tokens: int | None
-    max_sequences: int
-    eager: bool
-    backend: str | None
-
-
-def prepare(rules: EngineRules) -> bool:
+def prepare_environment(rules: Vllm) -> bool:
     """Set the environment that vLLM reads, and say whether there are GPUs.
 
     Raises ValueError where the placement asks for GPUs that are not there.
@@ -70,11 +47,11 @@ def prepare(rules: EngineRules) -> bool:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if not gpus:
-        _prepare_cpu()
+        _prepare_for_cpu()
     return gpus
 
 
-def _prepare_cpu() -> None:
+def _prepare_for_cpu() -> None:
     for name, value in CPU_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if os.environ["TORCH_COMPILE_DISABLE"] == "1":

@@ -11,10 +11,12 @@ import torch
 
 from cosearch.core.protocols import Choose
 from cosearch.core.types import Generation
-from cosearch.engines.policies.generator_hf import checksum, uniforms
-from cosearch.engines.policies.heads import check_device, load_scorer, pick_table, score_rows
+from cosearch.engines.loading import check_device, load_scorer
+from cosearch.engines.policies.draws import uniforms
+from cosearch.engines.policies.heads import pick_table, score_rows
+from cosearch.engines.policies.weights import checksum
 
-Pair = tuple[int, ...]
+PairIds = tuple[int, ...]
 
 
 class CrossEncoder:
@@ -52,14 +54,14 @@ class CrossEncoder:
     def close(self) -> None:
         """Nothing: it has no processes."""
 
-    def _score(self, pairs: Sequence[Pair]) -> dict[Pair, torch.Tensor]:
-        scores: dict[Pair, torch.Tensor] = {}
+    def _score(self, pairs: Sequence[PairIds]) -> dict[PairIds, torch.Tensor]:
+        scores: dict[PairIds, torch.Tensor] = {}
         for batch in self._batches(sorted(pairs, key=len)):
             scores.update(zip(batch, score_rows(self._model, batch).cpu(), strict=True))
         return scores
 
-    def _batches(self, pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
-        batch: list[Pair] = []
+    def _batches(self, pairs: Sequence[PairIds]) -> Iterator[list[PairIds]]:
+        batch: list[PairIds] = []
         for pair in pairs:
             if batch and (len(batch) + 1) * len(pair) > self._batch_tokens:
                 yield batch

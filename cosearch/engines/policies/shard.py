@@ -24,8 +24,8 @@ from cosearch.engines.policies.heads import Batch, Head, PickHead
 from cosearch.engines.policies.loss import sequence_weights
 from cosearch.engines.policies.packing import PackedHead, rounds
 from cosearch.engines.policies.ranks import Ranks
-from cosearch.engines.policies.trainer_torch import Totals, UpdateStats, batch_loss, not_finite
-from cosearch.engines.policies.zero import PARTITIONED, Plan, configuration
+from cosearch.engines.policies.step import Totals, UpdateStats, batch_loss, not_finite
+from cosearch.engines.policies.zero import PARTITIONED, TrainingPlan, configuration
 
 TAG = "state"
 
@@ -45,7 +45,7 @@ class _Scored(nn.Module):
 class Shard:
     """A rank's part of one trainer. ``version`` counts optimiser steps."""
 
-    def __init__(self, ranks: Ranks, plan: Plan) -> None:
+    def __init__(self, ranks: Ranks, plan: TrainingPlan) -> None:
         self._ranks = ranks
         self._plan = plan
         self._head: Head = PickHead() if plan.vocabulary is None else PackedHead(plan.vocabulary)
@@ -136,7 +136,7 @@ class Shard:
     def _start(self, learns: bool) -> Any:
         """DeepSpeed's engine over the plan's model."""
         plan = self._plan
-        model = self._head.load(plan.folder, plan.dtype)
+        model = self._head.load(plan.folder, plan.zero.dtype)
         name = model.config._attn_implementation
         logging.getLogger(__name__).info("%s: attention %s", plan.folder, name)
         scored = _Scored(model, self._head)
@@ -162,8 +162,9 @@ class Shard:
         return list(rounds(samples, live, self._head, limit, self._ranks.size))
 
     def _own(self, batches: Sequence[Batch]) -> tuple[Batch, bool]:
-        """This rank's batch of a round, and whether it is its own. A rank without one runs a sample
-        of the first rank's for nothing: at stages 2 and 3 every pass is collective."""
+        """This rank's batch of a round, and whether it is its own. A rank without a batch repeats
+        one sample of the first rank and throws its gradient away, because all ranks must take part
+        in every pass at ZeRO stages 2 and 3."""
         if self._ranks.rank < len(batches):
             return batches[self._ranks.rank], True
         first = batches[0]
@@ -221,7 +222,7 @@ class Shard:
         return totals.stats(float(self._engine.get_global_grad_norm()))
 
     def _shape(self) -> dict[str, Any]:
-        stage, dtype = self._plan.zero.stage, self._plan.dtype
+        stage, dtype = self._plan.zero.stage, self._plan.zero.dtype
         return {"ranks": self._ranks.size, "stage": stage, "dtype": dtype}
 
     def _gathered(self, tensor: torch.Tensor) -> Any:

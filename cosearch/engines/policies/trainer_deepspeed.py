@@ -6,18 +6,17 @@ to the other processes, which do nothing but ``serve``.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from cosearch.core.protocols import NotFinite
 from cosearch.core.types import Sample
-from cosearch.engines.policies.generator_hf import checksum
 from cosearch.engines.policies.ranks import STOP, Order, Ranks, join
 from cosearch.engines.policies.shard import Shard
-from cosearch.engines.policies.trainer_torch import UpdateStats
-from cosearch.engines.policies.zero import Plan
+from cosearch.engines.policies.step import UpdateStats
+from cosearch.engines.policies.weights import checksum
+from cosearch.engines.policies.zero import TrainingPlan
 
 OPEN = "open"
 
@@ -26,10 +25,10 @@ class DeepSpeedTrainer:
     """Trains one model on all ranks; made on the first one. State is exact for the same number of
     ranks; ``save`` writes a folder, on a disk that all machines share."""
 
-    def __init__(self, ranks: Ranks, plan: Plan) -> None:
+    def __init__(self, ranks: Ranks, plan: TrainingPlan) -> None:
         self._ranks = ranks
         self._number = ranks.enlist()
-        self._tell(OPEN, asdict(plan))
+        self._tell(OPEN, plan.record())
         self._shard = Shard(ranks, plan)
 
     @property
@@ -100,7 +99,7 @@ def serve_first() -> bool:
 
 def _perform(ranks: Ranks, shards: dict[int, Shard], order: Order) -> None:
     if order.command == OPEN:
-        shards[order.trainer] = Shard(ranks, Plan.read(order.about))
+        shards[order.trainer] = Shard(ranks, TrainingPlan.read(order.about))
         return
     shard, about = shards[order.trainer], order.about
     match order.command:

@@ -5,48 +5,38 @@ to corpus, encoder and recipe. With one thread the same shards give the same byt
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
 
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe, check_sample, empty_index
+from cosearch.core.protocols import ShowProgress
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe, check_sample, empty_index
 from cosearch.engines.retrieval.index_need import Room, check_room, index_need
 from cosearch.files.durable import write_aside
 from cosearch.files.hashes import hash_file
+from cosearch.params.engines import IndexGpus
 
 MANIFEST = "manifest.json"
 
-Progress = Callable[[int, int], None]
-"""Called with vectors added and vectors in all, after every encoded shard."""
 
-
-@dataclass(frozen=True, slots=True)
-class Gpus:
-    """Search on all GPUs that FAISS sees: vectors spread over them (``spread``) or copied to each,
-    kept in half precision (``float16``) or as they are."""
-
-    spread: bool
-    float16: bool
-
-
-def build_index(
+def write_index(
     vectors: str | Path,
     folder: str | Path,
-    recipe: Recipe,
+    recipe: IndexRecipe,
     *,
     room: Room,
     recall: Mapping[str, float],
     threads: int,
-    progress: Progress,
+    progress: ShowProgress,
 ) -> dict[str, Any]:
     """Build an index from a finished folder of shards and return its manifest.
 
     In memory are one encoded shard, the training sample and one index file of ``recipe.shards``.
-    ``recall`` is told beside the kinds that would fit in ``room``. Raises ValueError for
+    ``recall`` is told beside the kinds that would fit in ``room``; ``progress`` is called with
+    vectors after every encoded shard. Raises ValueError for
     unfinished or damaged shards and for an index with more needs than there is room.
     """
     vectors, folder = Path(vectors), Path(folder)
@@ -83,7 +73,7 @@ def build_index(
     return manifest
 
 
-def open_index(folder: str | Path, manifest: Mapping[str, Any], gpus: Gpus | None) -> Any:
+def open_index(folder: str | Path, manifest: Mapping[str, Any], gpus: IndexGpus | None) -> Any:
     """The FAISS index of a folder. Mapped, so that several processes share one copy of it.
 
     With ``gpus`` it is copied there: raises ValueError for a kind or a number of files that FAISS
@@ -131,7 +121,7 @@ def draw_sample(rows: int, size: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
 
 
-def _train(index: Any, recipe: Recipe, vectors: Path, source: Mapping[str, Any]) -> None:
+def _train(index: Any, recipe: IndexRecipe, vectors: Path, source: Mapping[str, Any]) -> None:
     if not KINDS[recipe.kind].trained:
         return
     used = recipe.used()
@@ -164,7 +154,7 @@ def _write_part(
     source: Mapping[str, Any],
     path: Path,
     rows: range,
-    progress: Progress,
+    progress: ShowProgress,
 ) -> dict[str, Any]:
     index = faiss.clone_index(empty)
     for start, shard in _shards(vectors, source, rows):

@@ -10,9 +10,11 @@ from typing import Any
 
 import faiss
 
+from cosearch.params.blocks import Index
+
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class IndexRecipe:
     """A kind with its parameters. Those that the kind does not use are ignored, so that changing
     ``kind`` alone is enough. ``shards`` is the number of files searched side by side.
 
@@ -40,16 +42,21 @@ class Recipe:
             if value < least:
                 raise ValueError(f"index.{name}: {value} is less than {least}")
 
+    @classmethod
+    def of(cls, settings: Index) -> "IndexRecipe":
+        """The recipe of the parameters."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
     def used(self) -> dict[str, int]:
         """The parameters that this kind uses, by name."""
         return {name: getattr(self, name) for name in KINDS[self.kind].parameters}
 
-    def with_kind(self, kind: str) -> "Recipe | None":
+    def with_kind(self, kind: str) -> "IndexRecipe | None":
         """The same parameters for another kind, or None where one is lacking."""
         if any(getattr(self, name) is None for name in KINDS[kind].parameters):
             return None
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Recipe(**values | {"kind": kind})
+        return IndexRecipe(**values | {"kind": kind})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,7 @@ KINDS: Mapping[str, Kind] = {
 """
 
 
-def empty_index(recipe: Recipe, dimension: int) -> Any:
+def empty_index(recipe: IndexRecipe, dimension: int) -> Any:
     """A FAISS inner-product index without vectors, every random choice seeded.
 
     Raises ValueError where ``pq_m`` does not divide ``dimension``.
@@ -149,7 +156,7 @@ def empty_index(recipe: Recipe, dimension: int) -> Any:
     return index
 
 
-def check_sample(recipe: Recipe, rows: int) -> None:
+def check_sample(recipe: IndexRecipe, rows: int) -> None:
     """Raise ValueError where ``rows`` vectors are too few to learn the kind's centroids from."""
     used = recipe.used()
     needs = {"nlist": used.get("nlist", 1), "pq_m": _CENTROIDS if "pq_m" in used else 1}

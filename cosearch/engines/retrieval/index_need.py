@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from cosearch.engines.retrieval.index_kinds import KINDS, Recipe
+from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe
 
-Phase = Literal["build", "serve"]
+IndexPhase = Literal["build", "serve"]
 
 _GROWTH = 2
 """Codes lie in one growing array; while it moves, old and new copy are both there."""
@@ -23,10 +23,10 @@ _MOST_SHARDS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class IndexNeed:
     """Bytes: of all files, of memory at the peak of building, of memory to search at speed."""
 
-    recipe: Recipe
+    recipe: IndexRecipe
     bytes_file: int
     bytes_build: int
     bytes_serve: int
@@ -56,7 +56,7 @@ def free_memory(meminfo: Path) -> int | None:
     return next((int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:")), None)
 
 
-def index_need(recipe: Recipe, *, rows: int, dimension: int, shard_rows: int) -> Need:
+def index_need(recipe: IndexRecipe, *, rows: int, dimension: int, shard_rows: int) -> IndexNeed:
     """What ``rows`` vectors need. ``shard_rows``: vectors of one encoded shard, which are in memory
     while they are added. Files are built one at a time and searched together."""
     kind, used = KINDS[recipe.kind], recipe.used()
@@ -65,14 +65,14 @@ def index_need(recipe: Recipe, *, rows: int, dimension: int, shard_rows: int) ->
     part = math.ceil(row * -(-rows // recipe.shards)) + fixed
     sample = min(used.get("train_rows", 0), rows) * dimension * 4
     build = _GROWTH * part + _SAMPLE_COPIES * sample + min(shard_rows, rows) * dimension * 4
-    return Need(recipe, file, build, file)
+    return IndexNeed(recipe, file, build, file)
 
 
 def check_room(
-    need: Need,
+    need: IndexNeed,
     room: Room,
     *,
-    phase: Phase,
+    phase: IndexPhase,
     rows: int,
     dimension: int,
     shard_rows: int,
@@ -97,7 +97,7 @@ def check_room(
     )
 
 
-def _lacks(need: Need, room: Room, phase: Phase) -> Iterator[str]:
+def _lacks(need: IndexNeed, room: Room, phase: IndexPhase) -> Iterator[str]:
     memory = need.bytes_build if phase == "build" else need.bytes_serve
     pairs = [("memory", memory, room.memory)]
     if phase == "build":
@@ -107,7 +107,7 @@ def _lacks(need: Need, room: Room, phase: Phase) -> Iterator[str]:
             yield f"{name} needed {_gigabytes(wanted)}, free {_gigabytes(free)}"
 
 
-def _alternatives(recipe: Recipe, phase: Phase) -> Iterator[Recipe]:
+def _alternatives(recipe: IndexRecipe, phase: IndexPhase) -> Iterator[IndexRecipe]:
     """The same kind in more files, which are built one by one, then every other kind."""
     shards = recipe.shards
     while phase == "build" and (shards := 2 * shards) <= _MOST_SHARDS:
@@ -118,7 +118,9 @@ def _alternatives(recipe: Recipe, phase: Phase) -> Iterator[Recipe]:
             yield other
 
 
-def _told(need: Need, asked: Recipe, phase: Phase, recall: Mapping[str, float]) -> str:
+def _told(
+    need: IndexNeed, asked: IndexRecipe, phase: IndexPhase, recall: Mapping[str, float]
+) -> str:
     kind = need.recipe.kind
     name = kind if kind != asked.kind else f"{kind} in {need.recipe.shards} shards"
     memory = need.bytes_build if phase == "build" else need.bytes_serve

@@ -12,10 +12,11 @@ import numpy as np
 
 from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Candidate, Passage
-from cosearch.engines.retrieval.index_faiss import Gpus, open_index, read_manifest, set_up_faiss
-from cosearch.engines.retrieval.index_kinds import Recipe
+from cosearch.engines.retrieval.index_faiss import open_index, read_manifest, set_up_faiss
+from cosearch.engines.retrieval.index_kinds import IndexRecipe
 from cosearch.engines.retrieval.index_need import Room, check_room, index_need
 from cosearch.files.hashes import hash_file
+from cosearch.params.blocks import Index
 
 
 class PassageStore(Protocol):
@@ -32,7 +33,7 @@ class PassageStore(Protocol):
 
 
 class TextEncoder(Protocol):
-    """What the retriever needs of an encoder; ``engines.encoder.Encoder`` is one."""
+    """What the retriever needs of an encoder; ``engines.retrieval.encoder.DenseEncoder`` is one."""
 
     fingerprint: dict[str, Any]
 
@@ -46,13 +47,13 @@ class TextEncoder(Protocol):
 class FaissRetriever:
     """The engine behind ``Retrieve``: encodes and searches all new queries of a batch at once.
 
-    Results are cached per query for the life of the object. Order: score, then position. Fewer
-    than ``n`` candidates come back when the corpus is smaller, or when the lists that an ivf kind
-    visits hold fewer. ``self_check`` passages spread over the corpus are encoded anew and must rank
-    first for themselves at a rate of at least ``self_check_floor``. ``room`` is held against the
-    index's size, ``recall`` told beside the kinds that would fit. ``gpus``: None searches on the
-    CPU with ``threads`` threads. Raises ValueError when index, recipe, corpus and encoder do not
-    belong together.
+    Results are cached per query for the life of the object. Candidates are ordered by score, then
+    by position. Fewer than ``n`` candidates come back when the corpus is smaller, or when the lists
+    that an ivf kind visits hold fewer. ``settings.self_check`` passages spread over the corpus are
+    encoded anew and must rank first for themselves at a rate of at least the floor of their kind.
+    Without ``settings.gpus`` the index is searched on the CPU with ``threads`` threads, and must
+    fit in ``room``. Raises ValueError when index, settings, corpus and encoder do not belong
+    together.
     """
 
     def __init__(
@@ -60,27 +61,26 @@ class FaissRetriever:
         folder: str | Path,
         corpus: PassageStore,
         encoder: TextEncoder,
-        recipe: Recipe,
+        settings: Index,
         *,
-        self_check: int,
-        self_check_floor: float,
         room: Room,
-        recall: Mapping[str, float],
-        gpus: Gpus | None,
         threads: int,
     ) -> None:
-        folder = Path(folder)
+        folder, recipe = Path(folder), IndexRecipe.of(settings)
         self.manifest = read_manifest(folder, "no finished index")
         _check_bindings(folder, self.manifest, corpus, encoder, recipe)
-        if gpus is None:
+        if settings.gpus is None:
             shape = {name: self.manifest[name] for name in ("rows", "dimension", "shard_rows")}
-            check_room(index_need(recipe, **shape), room, phase="serve", recall=recall, **shape)
+            need = index_need(recipe, **shape)
+            recall = {str(kind): share for kind, share in settings.recall.items()}
+            check_room(need, room, phase="serve", recall=recall, **shape)
         _check_files(folder, self.manifest)
         set_up_faiss(threads)
-        self._index = open_index(folder, self.manifest, gpus)
+        self._index = open_index(folder, self.manifest, settings.gpus)
         self._corpus, self._encoder = corpus, encoder
         self._found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self.self_check_rate = self._check_self_retrieval(folder, self_check, self_check_floor)
+        floor = settings.self_check_floor[settings.kind]
+        self.self_check_rate = self._check_self_retrieval(folder, settings.self_check, floor)
 
     def __call__(self, requests: Sequence[Retrieve]) -> list[list[Candidate]]:
         """Candidates of each request, best first."""
@@ -140,7 +140,7 @@ def _check_bindings(
     manifest: Mapping[str, Any],
     corpus: PassageStore,
     encoder: TextEncoder,
-    recipe: Recipe,
+    recipe: IndexRecipe,
 ) -> None:
     pairs = {
         "kind": (manifest["kind"], recipe.kind),

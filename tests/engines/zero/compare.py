@@ -10,8 +10,9 @@ import torch
 
 from cosearch.core.types import Sample
 from cosearch.engines.policies.heads import CausalHead, Head
-from cosearch.engines.policies.trainer_torch import TorchTrainer, UpdateStats
-from cosearch.engines.policies.zero import Plan
+from cosearch.engines.policies.step import UpdateStats
+from cosearch.engines.policies.trainer_torch import TorchTrainer
+from cosearch.engines.policies.zero import TrainingPlan
 from tests.engines.zero import worker
 from tests.micro import VOCABULARY
 
@@ -20,12 +21,12 @@ Wanted = tuple[TorchTrainer, list[UpdateStats]]
 """A trainer after five updates, and their statistics."""
 
 
-def reference(plan: Plan, head: Head | None = None) -> TorchTrainer:
+def reference(plan: TrainingPlan, head: Head | None = None) -> TorchTrainer:
     """The torch trainer of the same plan."""
     return TorchTrainer(
         plan.folder,
         head=head or CausalHead(VOCABULARY),
-        dtype=plan.dtype,
+        dtype=plan.zero.dtype,
         rules=plan.optimizer,
         loss=plan.loss,
         scratch=Path(plan.scratch),

