@@ -16,10 +16,11 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
+from cosearch.commands.console import open_console
 from cosearch.files.artifacts import Paths
 from cosearch.params import blocks
 from cosearch.params.plan import Least
-from cosearch.params.settings import Settings
+from cosearch.params.settings import Settings, load_settings
 from cosearch.plan.cost import Machine
 from cosearch.plan.layout import GIB
 from cosearch.plan.outlook import Outlook
@@ -73,6 +74,12 @@ class Finding:
     name: str
     found: str
     fix: str | None = None
+
+
+def diagnose(profile: str) -> bool:
+    """Print what this machine has and lacks for the profile; True where nothing is lacking."""
+    findings = examine(load_settings(profile), Paths(profile), real_probes())
+    return show_findings(findings, profile, open_console())
 
 
 def examine(settings: Settings, paths: Paths, probes: Probes, root: Path = Path()) -> list[Finding]:

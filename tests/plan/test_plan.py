@@ -34,7 +34,7 @@ from cosearch.plan.layout import Layout
 from cosearch.plan.memory import Joint
 from cosearch.plan.tables import lines, show_plan
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GIB = 2**30
 TOY = Architecture(
     parameters=1000, layers=2, hidden=4, heads=2, kv_heads=1, head_size=2, feed_forward=8,
@@ -374,7 +374,8 @@ def test_a_profile_without_habits_is_refused(tmp_path: Path) -> None:
 
 
 def test_planning_imports_no_torch() -> None:
-    code = "import sys, cosearch.plan.tables, cosearch.doctor; sys.exit('torch' in sys.modules)"
+    planned = "cosearch.plan.tables, cosearch.commands.doctor"
+    code = f"import sys, {planned}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
