@@ -25,15 +25,14 @@ from prefect.states import Completed, Failed
 from flows.graph import DVC
 from flows.processes import Processes
 from flows.schedule import Schedule, kind
-from flows.side_by_side import LOGS, plan, stoppable
-from flows.side_by_side import reproduce as run_side_by_side
+from flows.side_by_side import LOGS, plan, run_schedule, stoppable
 
 PARENT_RUN, PARENT_TASK = "COSEARCH_FLOW_RUN", "COSEARCH_TASK_RUN"
 """Where a stage finds the run and the task run that it belongs to."""
 
 
 @task(name="stage", cache_policy=NO_CACHE, persist_result=False)
-def run_stage(stage: str, processes: Processes, command: Sequence[str] = ()) -> State[Any]:
+def stage_task(stage: str, processes: Processes, command: Sequence[str] = ()) -> State[Any]:
     """One stage, or another command under its name; the cause of a failure is the state's word."""
     variables = {PARENT_RUN: runtime.flow_run.name, PARENT_TASK: runtime.task_run.id}
     if command:
@@ -61,7 +60,7 @@ class TaskRunner:
 
     def run(self, stage: str) -> str:
         """Run the stage to its end; returns the cause of a failure."""
-        state = self.context.copy().run(self.call, run_stage, stage, self.processes)
+        state = self.context.copy().run(self.call, stage_task, stage, self.processes)
         return (state.message or "failed") if not state.is_completed() else ""
 
     def note(self, stage: str) -> None:
@@ -102,7 +101,7 @@ def reproduce(
     for name in schedule.graph.order:
         if name in schedule.done:
             runner.note(name)
-    run_side_by_side(schedule, runner, processes.log, jobs)
+    run_schedule(schedule, runner, processes.log, jobs)
     for name in filter(schedule.dropped.get, schedule.graph.order):
         runner.note(name)
     return conclude(schedule)
@@ -114,7 +113,7 @@ def experiment(names: Sequence[str], overrides: Sequence[str], processes: Proces
     title = re.sub(r"[^\w-]+", "-", runtime.flow_run.name)
     command = [*DVC[:-1], "exp", "run", "--temp", "--name", title, *values, *names]
     runner = TaskRunner({title: frozenset()}, processes)
-    state = runner.call(run_stage, title, processes, command)
+    state = runner.call(stage_task, title, processes, command)
     if not state.is_completed():
         return Failed(message=f"{title}: {state.message}")
     create_markdown_artifact(

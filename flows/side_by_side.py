@@ -24,7 +24,7 @@ STOPPED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopped(BaseException):
+class RunStopped(BaseException):
     """The run was told to end. No Exception, so nothing on the way takes it for a failure."""
 
 
@@ -42,11 +42,11 @@ def main() -> int:
                 print("\n".join(describe(schedule)))
                 return 0
             processes = Processes(LOGS)
-            return reproduce(schedule, processes, processes.log, arguments.jobs)
+            return run_schedule(schedule, processes, processes.log, arguments.jobs)
     except GraphError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except Stopped:
+    except RunStopped:
         print("stopped; start it again to go on", file=sys.stderr)
         return STOPPED
 
@@ -77,7 +77,9 @@ def describe(schedule: Schedule) -> list[str]:
     return lines
 
 
-def reproduce(schedule: Schedule, runner: Runner, place: Callable[[str], object], jobs: int) -> int:
+def run_schedule(
+    schedule: Schedule, runner: Runner, place: Callable[[str], object], jobs: int
+) -> int:
     """Run the schedule and report; returns the exit code. ``place`` says where a log is."""
     watch = Watch(jobs, place)
     watch.say(f"{len(schedule.done)} of {len(schedule.graph.order)} stages unchanged")
@@ -93,7 +95,7 @@ def reproduce(schedule: Schedule, runner: Runner, place: Callable[[str], object]
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turn the signals that end a program into ``Stopped``, once; later ones find it on its way.
+    """Turn the signals that end a program into ``RunStopped``, once; later ones find it on its way.
 
     A signal that is ignored already, as under nohup, stays ignored.
     """
@@ -101,7 +103,7 @@ def stoppable() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        raise Stopped
+        raise RunStopped
 
     before = {each: signal.getsignal(each) for each in _SIGNALS}
     for each, handler in before.items():

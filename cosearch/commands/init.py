@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cosearch.data.corpus import passages_of
-from cosearch.data.formats import FORMATS, Row, sniff
+from cosearch.data.formats import FORMATS, SourceRow, sniff
 from cosearch.data.questions import order_key
 from cosearch.files.artifacts import write_jsonl, write_text
 from cosearch.files.hashes import hash_file
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NewProfile:
     """A new profile: rows by split, passages, and what was written."""
 
     name: str
@@ -51,7 +51,7 @@ class Found:
 
 def make_profile(
     name: str, questions: Path, corpus: Path, *, like: str, kind: str, root: Path = Path()
-) -> Found:
+) -> NewProfile:
     """Check the files and write the profile ``name`` after the pattern of ``like``.
 
     Raises:
@@ -81,15 +81,15 @@ def make_profile(
     params = root / "params.yaml"
     write_text(params, add_profile(params.read_text("utf-8"), name, like, data))
     load_settings(name, params)
-    return Found(name, counts, passages)
+    return NewProfile(name, counts, passages)
 
 
-def check_questions(path: Path) -> list[tuple[str, Row]]:
+def check_questions(path: Path) -> list[tuple[str, SourceRow]]:
     """Rows with their ids, of any known format. Raises ValueError with the first faulty rows."""
     form: list[str] = []
     seen: set[str] = set()
 
-    def parse(number: int, record: dict[str, object]) -> tuple[str, Row]:
+    def parse(number: int, record: dict[str, object]) -> tuple[str, SourceRow]:
         if not form and (found := sniff(record)):
             form.append(found)
         if not form:
@@ -119,7 +119,7 @@ def check_corpus(path: Path) -> int:
     return sum(_rows(path, parse))
 
 
-def assign_splits(rows: Sequence[tuple[str, Row]]) -> list[str]:
+def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
     """The splits that the rows name, or else a split by hash order that no row's place changes."""
     named = [row.split for _, row in rows]
     if all(split in SPLITS for split in named):
@@ -235,7 +235,7 @@ def _new(id_: str, seen: set[str]) -> str:
     return id_
 
 
-def _unified(pair: tuple[str, Row], split: str) -> dict[str, object]:
+def _unified(pair: tuple[str, SourceRow], split: str) -> dict[str, object]:
     id_, row = pair
     return {
         "id": id_,

@@ -12,7 +12,7 @@ from typing import Any
 
 from cosearch.core.text import YES_NO_WORDS, normalize
 from cosearch.core.types import Question
-from cosearch.data.formats import FORMATS, Format, Row, sniff
+from cosearch.data.formats import FORMATS, Format, SourceRow, sniff
 from cosearch.data.records import Numbered, Record, read_json_lines, read_records
 from cosearch.files.hashes import hash_file
 
@@ -87,7 +87,7 @@ def order_key(dataset: str, id_: str) -> str:
     return hashlib.sha256(f"cosearch-eval|{dataset}|{id_}".encode()).hexdigest()
 
 
-def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, Row]]]:
+def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, SourceRow]]]:
     records = read_records(file.path)
     first = next(records, None)
     if first is None:
@@ -100,14 +100,14 @@ def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, Row]]]:
     return name, _parsed(file, FORMATS[name], chain([first], records))
 
 
-def _parsed(file: QuestionFile, form: Format, records: Numbered) -> Iterator[tuple[int, Row]]:
+def _parsed(file: QuestionFile, form: Format, records: Numbered) -> Iterator[tuple[int, SourceRow]]:
     for number, record in records:
         row = _parse(file.path, number, form, record)
         if file.split is None or row.split is None or row.split == file.split:
             yield number, row
 
 
-def _parse(path: Path, number: int, form: Format, record: Record) -> Row:
+def _parse(path: Path, number: int, form: Format, record: Record) -> SourceRow:
     try:
         return form.parse(record)
     except KeyError as error:
@@ -117,7 +117,7 @@ def _parse(path: Path, number: int, form: Format, record: Record) -> Row:
 
 
 def _question(
-    file: QuestionFile, index: int, number: int, row: Row, aliases: Mapping[str, list[str]]
+    file: QuestionFile, index: int, number: int, row: SourceRow, aliases: Mapping[str, list[str]]
 ) -> Question:
     if not any(gold.strip() for gold in row.golds):
         raise ValueError(f"{file.path}: row {number}: no gold answer")

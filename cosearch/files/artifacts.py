@@ -198,9 +198,9 @@ class Paths:
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """``core.durable.write_aside``, with failures named. Raises OSError naming ``path``."""
+    """``durable.replace_file``, with failures named. Raises OSError naming ``path``."""
     with named(path):
-        durable.write_aside(path, write)
+        durable.replace_file(path, write)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def write_aside(path: Path, write: Callable[[Path], object]) -> None:
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Call ``write`` with a path beside ``path``, sync it and rename it into place.
 
     Folders above ``path`` are made. Whatever is raised, nothing half-written stays.

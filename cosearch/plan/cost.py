@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cosearch.params.plan import Architecture, Gpu, Plan
-from cosearch.plan.layout import Engines, Sampler, cache_bytes
+from cosearch.plan.layout import Engines, SamplerLayout, cache_bytes
 from cosearch.plan.load import Load, StageLoad
 
 TERA, GIGA = 1e12, 1e9
@@ -66,7 +66,7 @@ def load_seconds(load: Load, plan: Plan, machine: Machine, engines: Engines) -> 
     }
 
 
-def _decode_seconds(load: Load, plan: Plan, machine: Machine, sampler: Sampler) -> float:
+def _decode_seconds(load: Load, plan: Plan, machine: Machine, sampler: SamplerLayout) -> float:
     """Seconds of all sampled tokens. A step of a replica reads the weights once and the cache of
     every running sequence, or is bound by arithmetic when many run."""
     use, shape = plan.efficiency, plan.architectures[load.architecture]
@@ -104,7 +104,7 @@ def search_rate(plan: Plan, machine: Machine, engines: Engines) -> float:
     return machine.count * machine.gpu.peak * TERA * plan.efficiency.encode
 
 
-def total(costs: Iterable[tuple[int, Cost]]) -> tuple[float, float, float]:
+def total_cost(costs: Iterable[tuple[int, Cost]]) -> tuple[float, float, float]:
     """FLOPs, hours and price of (rows, cost of one row)."""
     rows = list(costs)
     return (

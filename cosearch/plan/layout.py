@@ -38,7 +38,7 @@ def share_parts(rules: Vllm, shape: Architecture, gpu: Gpu, memory: Memory) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class Sampler:
+class SamplerLayout:
     """How a model is sampled: over vLLM by ``rules``, or without them on one GPU in the stage's own
     process, which runs ``batch_tokens`` tokens at once."""
 
@@ -46,7 +46,7 @@ class Sampler:
     batch_tokens: int
 
     @classmethod
-    def of(cls, block: blocks.Agent | blocks.Ranker | blocks.Simulator) -> "Sampler":
+    def of(cls, block: blocks.Agent | blocks.Ranker | blocks.Simulator) -> "SamplerLayout":
         """From a policy's block."""
         return cls(block.vllm if block.engine == "vllm" else None, block.batch_tokens)
 
@@ -128,7 +128,7 @@ class Layout:
         """Layouts for ``count`` GPUs, nearest first: as many replicas as have room, and states of
         the trainers split or offloaded in other ways."""
         agent, ranker = (
-            rules.model_copy(update={"replicas": Sampler(rules, 0).replicas(count)})
+            rules.model_copy(update={"replicas": SamplerLayout(rules, 0).replicas(count)})
             for rules in self.samplers.values()
         )
         usual = replace(self, agent=agent, ranker=ranker)
@@ -147,7 +147,7 @@ class Engines:
     """The engines of a profile: samplers by role, the trainer's rules where it is DeepSpeed, and
     how the index lies on GPUs."""
 
-    samplers: Mapping[str, Sampler]
+    samplers: Mapping[str, SamplerLayout]
     trainer: DeepSpeed | None
     gpus: IndexGpus | None
 
@@ -155,12 +155,12 @@ class Engines:
     def of(cls, settings: Settings) -> "Engines":
         """From the parameters. Notes are written by the agent's own model."""
         train = settings.section(blocks.Train)
-        agent = Sampler.of(settings.section(blocks.Agent))
+        agent = SamplerLayout.of(settings.section(blocks.Agent))
         samplers = {
             "agent": agent,
             "notes": agent,
-            "ranker": Sampler.of(settings.section(blocks.Ranker)),
-            "simulator": Sampler.of(settings.section(blocks.Simulator)),
+            "ranker": SamplerLayout.of(settings.section(blocks.Ranker)),
+            "simulator": SamplerLayout.of(settings.section(blocks.Simulator)),
         }
         trainer = train.deepspeed if train.engine == "deepspeed" else None
         return cls(samplers, trainer, settings.section(blocks.Index).gpus)

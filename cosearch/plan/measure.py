@@ -142,7 +142,7 @@ class Deviation:
         return abs(self.predicted - self.measured) / max(self.measured, 1.0)
 
 
-def compare(predicted: Tokens, measured: Tokens) -> list[Deviation]:
+def deviations(predicted: Tokens, measured: Tokens) -> list[Deviation]:
     """One deviation per kind of tokens."""
     found = measured.by_name()
     return [Deviation(name, value, found[name]) for name, value in predicted.by_name().items()]

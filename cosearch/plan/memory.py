@@ -30,7 +30,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class MemoryNeed:
     """What one phase takes on each GPU, in GiB by part, against what there is. ``lacks``: what does
     not fit inside a part."""
 
@@ -134,7 +134,7 @@ def standing_parts(layout: Layout, joint: Joint, *, training: bool) -> dict[str,
     return parts | index_parts(layout, joint)
 
 
-def sampling_need(phase: str, layout: Layout, joint: Joint, *, training: bool) -> Need:
+def sampling_need(phase: str, layout: Layout, joint: Joint, *, training: bool) -> MemoryNeed:
     """Both samplers' shares, and what stands beside them. A share must hold the longest sequence
     that its sampler takes, and that one the longest of its policy."""
     gpu, memory = joint.machine.gpu, joint.memory
@@ -149,7 +149,9 @@ def sampling_need(phase: str, layout: Layout, joint: Joint, *, training: bool) -
         at_once = min(rules.max_sequences, int(max(0.0, own["cache"]) / usual))
         notes.append(f"{role.name} {at_once}")
     parts |= standing_parts(layout, joint, training=training)
-    return Need(phase, parts, gpu.memory, f"sequences at once: {', '.join(notes)}", tuple(lacks))
+    return MemoryNeed(
+        phase, parts, gpu.memory, f"sequences at once: {', '.join(notes)}", tuple(lacks)
+    )
 
 
 def _share_lacks(role: Role, rules: Vllm, cache: float, memory: Memory) -> Iterator[str]:
@@ -167,7 +169,7 @@ def _share_lacks(role: Role, rules: Vllm, cache: float, memory: Memory) -> Itera
         )
 
 
-def update_need(role: Role, layout: Layout, joint: Joint) -> Need:
+def update_need(role: Role, layout: Layout, joint: Joint) -> MemoryNeed:
     """An update of one role, beside the other's states and samplers that stay awake."""
     gpu, memory, count = joint.machine.gpu, joint.memory, joint.machine.count - layout.own_gpus
     parts = state_parts(role.shape, layout.trainer, memory, count)
@@ -180,10 +182,10 @@ def update_need(role: Role, layout: Layout, joint: Joint) -> Need:
             parts[f"{other.name}'s states"] = kept
         if not rules.shared_gpus and not layout.own_gpus:
             parts[f"{other.name}'s sampler"] = rules.memory_share * gpu.memory
-    return Need(f"update {role.name}", parts, gpu.memory)
+    return MemoryNeed(f"update {role.name}", parts, gpu.memory)
 
 
-def needs(layout: Layout, joint: Joint) -> list[Need]:
+def needs(layout: Layout, joint: Joint) -> list[MemoryNeed]:
     """Every phase of joint training, and evaluation."""
     rollout = sampling_need("rollout", layout, joint, training=True)
     updates = [update_need(role, layout, joint) for role in joint.roles]
@@ -198,7 +200,7 @@ def largest_share(layout: Layout, joint: Joint) -> float:
     return max(0, int(100 * room / limit / len(joint.roles))) / 100
 
 
-def encode_need(shape: Architecture, tokens: int, memory: Memory, machine: Machine) -> Need:
+def encode_need(shape: Architecture, tokens: int, memory: Memory, machine: Machine) -> MemoryNeed:
     """Encoding passages in float32, ``tokens`` in a batch; a layer's values are kept no longer."""
     inside = 6 * shape.hidden + 3 * shape.feed_forward
     parts = {
@@ -206,7 +208,7 @@ def encode_need(shape: Architecture, tokens: int, memory: Memory, machine: Machi
         "activations": tokens * inside * FLOAT / GIB,
         "overhead": memory.overhead,
     }
-    return Need("encode", parts, machine.gpu.memory)
+    return MemoryNeed("encode", parts, machine.gpu.memory)
 
 
 def host_parts(layout: Layout, joint: Joint) -> dict[str, float]:

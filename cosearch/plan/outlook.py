@@ -14,10 +14,10 @@ from cosearch.params.settings import Settings
 from cosearch.plan.cost import Cost, Machine, stage_cost
 from cosearch.plan.layout import GIB, Engines, Layout
 from cosearch.plan.load import Load, StageLoad, Workload
-from cosearch.plan.measure import Deviation, Tally, compare, predict, tally
+from cosearch.plan.measure import Deviation, Tally, deviations, predict, tally
 from cosearch.plan.memory import (
     Joint,
-    Need,
+    MemoryNeed,
     Role,
     encode_need,
     host_parts,
@@ -38,12 +38,12 @@ class Priced:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FitVerdict:
     """Whether joint training fits on a machine: its phases, GiB of host memory, reasons against it,
     and the settings with which it would fit. No phases: its engines share no GPUs."""
 
     machine: Machine
-    phases: tuple[Need, ...]
+    phases: tuple[MemoryNeed, ...]
     host_memory: float = 0.0
     reasons: tuple[str, ...] = ()
     others: tuple[dict[str, Any], ...] = ()
@@ -92,23 +92,23 @@ class Outlook:
         """The engines of the profile."""
         return Engines.of(self.settings)
 
-    def verdict(self, machine: Machine) -> Verdict:
+    def verdict(self, machine: Machine) -> FitVerdict:
         """Whether joint training of the large agent and its ranker fits on ``machine``."""
         layout = self.engines.layout()
         if layout is None:
-            return Verdict(machine, ())
+            return FitVerdict(machine, ())
         joint = self.joint(machine)
         phases = (*self._encoding(machine), *needs(layout, joint))
         reasons = tuple(self._reasons(layout, joint))
         others = tuple(self._others(layout, joint)) if reasons else ()
         host = sum(host_parts(layout, joint).values())
-        return Verdict(machine, phases, host, reasons, others)
+        return FitVerdict(machine, phases, host, reasons, others)
 
     def joint(self, machine: Machine) -> Joint:
         """Joint training on ``machine``."""
         return Joint(self.roles(), machine, self.settings.file.plan.memory, self.index_gib)
 
-    def _encoding(self, machine: Machine) -> list[Need]:
+    def _encoding(self, machine: Machine) -> list[MemoryNeed]:
         encoder = self.settings.section(blocks.Encoder)
         if encoder.device == "cpu":
             return []
@@ -245,7 +245,7 @@ def check(settings: Settings, paths: Paths, seed: int) -> dict[str, list[Deviati
             sizes = settings.section(blocks.Train, settings.variant(name).set)
             group = settings.method(settings.variant(name).set).rollout.group_size
             rolled = sizes.rounds * sizes.questions * group
-            found[name] = compare(predict(measured[name], rolled), counted.tokens)
+            found[name] = deviations(predict(measured[name], rolled), counted.tokens)
     if not found:
         raise ValueError(f"{paths.root}: seed {seed} trained none of {', '.join(measured)}")
     return found

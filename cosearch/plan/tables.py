@@ -7,9 +7,9 @@ from rich.table import Table
 
 from cosearch.params import blocks
 from cosearch.params.plan import Habits
-from cosearch.plan.cost import HOUR, total
+from cosearch.plan.cost import HOUR, total_cost
 from cosearch.plan.measure import Deviation
-from cosearch.plan.outlook import Outlook, Priced, Verdict
+from cosearch.plan.outlook import FitVerdict, Outlook, Priced
 
 SHOWN_OTHERS = 3
 """Of the settings with which a profile would fit, the nearest ones."""
@@ -97,7 +97,7 @@ def _stages(outlook: Outlook, priced: Sequence[Priced], *, rows: bool) -> Table:
 
 
 def _figures(members: Sequence[Priced], gpus: int) -> list[str]:
-    flops, hours, price = total((one.stage.rows, one.cost) for one in members)
+    flops, hours, price = total_cost((one.stage.rows, one.cost) for one in members)
 
     def tokens(name: str) -> str:
         values = (one.stage.rows * getattr(x, name) for one in members for x in one.stage.loads)
@@ -113,7 +113,7 @@ def _figures(members: Sequence[Priced], gpus: int) -> list[str]:
     ]
 
 
-def _memory(verdicts: Sequence[Verdict]) -> Table:
+def _memory(verdicts: Sequence[FitVerdict]) -> Table:
     table = _table("GPU memory at its peak, GiB per GPU", "GPUs", "phase")
     for name in ("peak", "may use"):
         table.add_column(name, justify="right")
@@ -143,7 +143,7 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _spoken(verdict: Verdict) -> Iterator[str]:
+def _spoken(verdict: FitVerdict) -> Iterator[str]:
     machine = verdict.machine
     name = f"{machine.count} x {machine.name} ({machine.gpu.memory:.0f} GiB each)"
     if not verdict.phases:

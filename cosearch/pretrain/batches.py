@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Row, Script, choose_wording, ranker_row
+from cosearch.pretrain.traces import TraceRow, TraceScript, choose_wording, ranker_row
 
-BatchT = TypeVar("BatchT")
+DrawnT = TypeVar("DrawnT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class RankerBatches:
 
     def __init__(
         self,
-        episodes: Iterator[Episode],
+        episodes: Iterator[FictionEpisode],
         prompts: Prompts,
-        script: Script,
+        script: TraceScript,
         curriculum: Curriculum,
         batch: int,
         rng: random.Random,
@@ -57,7 +57,7 @@ class RankerBatches:
         """Whether the last size is reached."""
         return self._level == len(self._curriculum.sizes) - 1
 
-    def __iter__(self) -> Iterator[list[Row]]:
+    def __iter__(self) -> Iterator[list[TraceRow]]:
         while True:
             self._size = self._draw_size()
             largest = max(self._size, self._curriculum.sizes[-1])
@@ -73,7 +73,7 @@ class RankerBatches:
                 for _ in range(self._batch)
             ]
 
-    def _search(self) -> tuple[str, Search]:
+    def _search(self) -> tuple[str, FictionSearch]:
         """A question and the search for one of its hops; on the way up, one the teacher knows."""
         while True:
             episode = next(self._episodes)
@@ -103,8 +103,8 @@ class RankerBatches:
 
 
 def pooled_batches(
-    draw: Callable[[], Row], batch: int, pool: int, rng: random.Random
-) -> Iterator[list[Row]]:
+    draw: Callable[[], TraceRow], batch: int, pool: int, rng: random.Random
+) -> Iterator[list[TraceRow]]:
     """Batches of rows of similar length, ``pool`` batches sorted at a time."""
     while True:
         rows = [draw() for _ in range(pool * batch)]
@@ -114,7 +114,7 @@ def pooled_batches(
         yield from batches
 
 
-def alternate(*streams: Iterator[BatchT]) -> Iterator[BatchT]:
+def alternate(*streams: Iterator[DrawnT]) -> Iterator[DrawnT]:
     """A batch of each stream in turn; a stream may stand there twice."""
     while True:
         for stream in streams:

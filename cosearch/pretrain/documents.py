@@ -16,9 +16,9 @@ from cosearch.data.world import Triple
 from cosearch.data.world_lexicon import YEARS
 from cosearch.data.world_questions import Fact
 from cosearch.data.world_relations import RELATIONS, SECTION_OF
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Row, Script, Weighted, choose_wording, plain
+from cosearch.pretrain.traces import TraceRow, TraceScript, Weighted, choose_wording, plain
 from cosearch.pretrain.words import END, ranked_id
 
 _NUMBER = re.compile(r"\[([0-9]+)\]")
@@ -60,13 +60,13 @@ class Falsehoods:
 
 
 def simulator_row(
-    episode: Episode,
+    episode: FictionEpisode,
     prompts: Prompts,
-    script: Script,
+    script: TraceScript,
     simulation: Simulation,
     falsehoods: Falsehoods,
     rng: random.Random,
-) -> Row:
+) -> TraceRow:
     """A request for documents on one hop of ``episode``, and the documents."""
     search = choose_wording(episode, rng.choice(episode.searches), script, rng)
     useful = rng.random() < simulation.useful
@@ -77,13 +77,13 @@ def simulator_row(
     )
     told = gold if useful and search.fact.value == gold else ""
     target = _written(shown, search.gold if told else None, told, script)
-    return Row(
+    return TraceRow(
         (*prompt, *prompts.codec.tokens(*(word for word, _ in target))),
         (*(0.0 for _ in prompt), *(weight for _, weight in target)),
     )
 
 
-def _useful(search: Search, simulation: Simulation, rng: random.Random) -> list[Passage]:
+def _useful(search: FictionSearch, simulation: Simulation, rng: random.Random) -> list[Passage]:
     """The passage that was asked for, anywhere among others of the retriever's list."""
     shown = _others(search, simulation.documents - 1, rng)
     shown.insert(rng.randrange(simulation.documents), search.gold)
@@ -91,7 +91,7 @@ def _useful(search: Search, simulation: Simulation, rng: random.Random) -> list[
 
 
 def _noisy(
-    search: Search, simulation: Simulation, falsehoods: Falsehoods, rng: random.Random
+    search: FictionSearch, simulation: Simulation, falsehoods: Falsehoods, rng: random.Random
 ) -> list[Passage]:
     """Other passages, with a wrong value among them at times."""
     shown = _others(search, simulation.documents, rng)
@@ -100,14 +100,16 @@ def _noisy(
     return shown
 
 
-def _others(search: Search, count: int, rng: random.Random) -> list[Passage]:
+def _others(search: FictionSearch, count: int, rng: random.Random) -> list[Passage]:
     """``count`` candidates that do not tell the value asked for."""
     value = f" {search.fact.value} "
     others = [p for p in search.candidates if p is not search.gold and value not in f" {p.text} "]
     return rng.sample(others, count)
 
 
-def _written(shown: Sequence[Passage], gold: Passage | None, told: str, script: Script) -> Weighted:
+def _written(
+    shown: Sequence[Passage], gold: Passage | None, told: str, script: TraceScript
+) -> Weighted:
     """Tokens of the simulator's output; the gold answer, copied from the prompt, weighs more."""
     tokens: Weighted = []
     for number, passage in enumerate(shown, start=1):

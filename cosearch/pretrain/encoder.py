@@ -64,7 +64,7 @@ def new_encoder(recipe: EncoderRecipe, vocabulary: int, pad: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class TextEncoder:
+class EncoderModel:
     """Mean-pooled, L2-normalised vectors of queries and passages under the encoder's prefixes."""
 
     model: Any
@@ -91,7 +91,7 @@ class TextEncoder:
 
 
 def train_encoder(
-    encoder: TextEncoder, worlds: Sequence[Encyclopaedia], recipe: EncoderRecipe, seed: int
+    encoder: EncoderModel, worlds: Sequence[Encyclopaedia], recipe: EncoderRecipe, seed: int
 ) -> None:
     """Train ``encoder.model`` in place with in-batch negatives (InfoNCE), world after world."""
     rng = random.Random(seed)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from cosearch.core.seeds import derive
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.measure import (
     Exercise,
     Measures,
@@ -67,7 +67,7 @@ class Exam:
         return measure_scorer(model, self._listed, self._school.prompts, top_n=self._top_n)
 
     @cached_property
-    def _listed(self) -> list[tuple[Episode, Search]]:
+    def _listed(self) -> list[tuple[FictionEpisode, FictionSearch]]:
         rng = random.Random(self._seed("searches"))
         return listed_searches(self._school.unseen, self._recipe.script, rng, top_n=self._top_n)
 

@@ -29,7 +29,7 @@ class Vectors(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class FictionSearch:
     """A sub-query for one hop, its candidates best first, and the passage that tells the hop."""
 
     fact: Fact
@@ -39,13 +39,13 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class FictionEpisode:
     """A task with the searches of each hop, one per wording of the sub-query. ``whole`` searches
     with the question itself, where one hop answers it."""
 
     task: Task
-    searches: tuple[tuple[Search, ...], ...]
-    whole: Search | None
+    searches: tuple[tuple[FictionSearch, ...], ...]
+    whole: FictionSearch | None
 
 
 @torch.no_grad()
@@ -57,7 +57,7 @@ def draw_episodes(
     rows: Mapping[str, int],
     top_n: int,
     avoid: AbstractSet[Triple],
-) -> list[Episode]:
+) -> list[FictionEpisode]:
     """Episodes of a new encyclopaedia: ``rows`` tasks per family with ``top_n`` candidates each."""
     fiction = draw_encyclopaedia(size, seed, avoid=avoid)
     counts = {name: {"train": count} for name, count in rows.items()}
@@ -71,12 +71,12 @@ def draw_episodes(
     nearest = dict(zip(unique, scores.topk(top_n).indices.tolist(), strict=True))
     by_id = {passage.id: passage for passage in fiction.passages}
 
-    def search(hop: Fact, query: str) -> Search:
+    def search(hop: Fact, query: str) -> FictionSearch:
         found = tuple(fiction.passages[position] for position in nearest[query])
-        return Search(hop, query, found, by_id[hop.passage])
+        return FictionSearch(hop, query, found, by_id[hop.passage])
 
     return [
-        Episode(
+        FictionEpisode(
             task,
             tuple(tuple(search(hop, query) for query in queries[hop]) for hop in task.hops),
             search(task.hops[0], task.question.text) if len(task.hops) == 1 else None,

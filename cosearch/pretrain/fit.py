@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch.nn import functional
 
-from cosearch.pretrain.traces import Row
+from cosearch.pretrain.traces import TraceRow
 
 BatchT = TypeVar("BatchT")
 
@@ -131,7 +131,7 @@ def _optimizers(model: Any, recipe: FitRecipe) -> list[torch.optim.Optimizer]:
     return [muon, adamw]
 
 
-def weighted_loss(model: Any, rows: Sequence[Row]) -> tuple[torch.Tensor, float]:
+def weighted_loss(model: Any, rows: Sequence[TraceRow]) -> tuple[torch.Tensor, float]:
     """Weighted mean of the negative log-likelihood, and the accuracy at the greatest weights."""
     width = max(len(row.ids) for row in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from cosearch.pretrain.fiction import Episode
+from cosearch.pretrain.fiction import FictionEpisode
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Script, choose_wording, order_candidates, show_candidates
+from cosearch.pretrain.traces import TraceScript, choose_wording, order_candidates, show_candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,12 @@ class PairList:
 
 
 def pair_list(
-    episode: Episode, prompts: Prompts, script: Script, rng: random.Random, *, top_n: int
+    episode: FictionEpisode,
+    prompts: Prompts,
+    script: TraceScript,
+    rng: random.Random,
+    *,
+    top_n: int,
 ) -> PairList:
     """The pairs of one search of ``episode`` and ``top_n`` candidates, the gold one among them."""
     search = choose_wording(episode, rng.choice(episode.searches), script, rng)
@@ -40,9 +45,9 @@ def pair_list(
 
 
 def pair_batches(
-    episodes: Iterator[Episode],
+    episodes: Iterator[FictionEpisode],
     prompts: Prompts,
-    script: Script,
+    script: TraceScript,
     batch: int,
     rng: random.Random,
     *,

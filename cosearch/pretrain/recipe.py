@@ -12,7 +12,7 @@ from cosearch.pretrain.batches import Curriculum
 from cosearch.pretrain.documents import Simulation
 from cosearch.pretrain.encoder import EncoderRecipe
 from cosearch.pretrain.fit import FitRecipe, ModelShape
-from cosearch.pretrain.traces import Script
+from cosearch.pretrain.traces import TraceScript
 
 RecipeT = TypeVar("RecipeT")
 
@@ -38,7 +38,7 @@ class Recipe:
     shape: ModelShape = field(default_factory=ModelShape)
     small: ModelShape = field(default_factory=lambda: ModelShape(96, 2, 3, 192))
     """Shape of the small agent and ranker, the simulator and the cross-encoder."""
-    script: Script = field(default_factory=Script)
+    script: TraceScript = field(default_factory=TraceScript)
     simulation: Simulation = field(default_factory=Simulation)
     curriculum: Curriculum = field(default_factory=Curriculum)
     ranker: FitRecipe = field(default_factory=lambda: FitRecipe(800, 32, 3.0e-3))

@@ -19,13 +19,13 @@ from cosearch.data.world import draw_encyclopaedia
 from cosearch.data.world_lexicon import draw_names
 from cosearch.pretrain.batches import RankerBatches, alternate, pooled_batches
 from cosearch.pretrain.documents import Falsehoods, simulator_row
-from cosearch.pretrain.encoder import TextEncoder, new_encoder, train_encoder
-from cosearch.pretrain.fiction import Episode, draw_episodes
+from cosearch.pretrain.encoder import EncoderModel, new_encoder, train_encoder
+from cosearch.pretrain.fiction import FictionEpisode, draw_episodes
 from cosearch.pretrain.fit import FitRecipe, ModelShape, fit, new_model, new_scorer, weighted_loss
 from cosearch.pretrain.pairs import listwise_loss, pair_batches
 from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.recipe import Interface, Recipe
-from cosearch.pretrain.traces import Row, agent_row
+from cosearch.pretrain.traces import TraceRow, agent_row
 from cosearch.pretrain.words import END, PAD, WordCodec, build_vocabulary
 
 Report = Callable[[str, int, int, str], None]
@@ -51,7 +51,7 @@ class School:
         )
 
     @cached_property
-    def encoder(self) -> TextEncoder:
+    def encoder(self) -> EncoderModel:
         """The bi-encoder."""
         recipe = self._recipe.encoder
         torch.manual_seed(self._seed("encoder"))
@@ -114,7 +114,7 @@ class School:
         episodes = self._episodes("simulator")
         rng = random.Random(self._seed("simulator", "rows"))
 
-        def draw() -> Row:
+        def draw() -> TraceRow:
             parts = (self.prompts, recipe.script, recipe.simulation, falsehoods)
             return simulator_row(next(episodes), *parts, rng)
 
@@ -141,16 +141,16 @@ class School:
         return model
 
     @cached_property
-    def unseen(self) -> list[Episode]:
+    def unseen(self) -> list[FictionEpisode]:
         """Tasks of an encyclopaedia that nothing is trained on."""
         drawn = self._draw("measured", 0)
         rng = random.Random(self._seed("measured", "order"))
         return rng.sample(drawn, min(self._recipe.measured, len(drawn)))
 
-    def text_encoder(self, model: Any) -> TextEncoder:
+    def text_encoder(self, model: Any) -> EncoderModel:
         """The encoder around a bi-encoder's weights, with the prefixes of the profile."""
         prefixes = (self._interface.query_prefix, self._interface.passage_prefix)
-        return TextEncoder(model, self.codec, *prefixes)
+        return EncoderModel(model, self.codec, *prefixes)
 
     def _train_ranker(self, role: str, shape: ModelShape, steps: FitRecipe) -> TrainedRanker:
         recipe = self._recipe
@@ -186,16 +186,18 @@ class School:
         batches = self._agent_batches(role, steps.batch)
         return self._fit(role, beginner, batches, steps)
 
-    def _agent_batches(self, role: str, batch: int) -> Iterator[list[Row]]:
+    def _agent_batches(self, role: str, batch: int) -> Iterator[list[TraceRow]]:
         episodes = self._episodes(role)
         rng = random.Random(self._seed(role, "rows"))
 
-        def draw() -> Row:
+        def draw() -> TraceRow:
             return agent_row(next(episodes), self.prompts, self._recipe.script, rng)
 
         return pooled_batches(draw, batch, self._recipe.pool, rng)
 
-    def _fit(self, role: str, beginner: Any, batches: Iterator[list[Row]], steps: FitRecipe) -> Any:
+    def _fit(
+        self, role: str, beginner: Any, batches: Iterator[list[TraceRow]], steps: FitRecipe
+    ) -> Any:
         model = copy.deepcopy(beginner)
         fit(model, batches, steps, _Meter(role, steps.steps, self._report), weighted_loss)
         return model
@@ -203,7 +205,7 @@ class School:
     def _seed(self, *parts: int | str) -> int:
         return derive("base_models", self._recipe.seed, *parts)
 
-    def _episodes(self, role: str) -> Iterator[Episode]:
+    def _episodes(self, role: str) -> Iterator[FictionEpisode]:
         """Fictional tasks without end, one encyclopaedia after another."""
         rng = random.Random(self._seed(role, "order"))
         for number in count():
@@ -211,7 +213,7 @@ class School:
             for _ in range(self._recipe.passes):
                 yield from rng.sample(episodes, len(episodes))
 
-    def _draw(self, role: str, number: int) -> list[Episode]:
+    def _draw(self, role: str, number: int) -> list[FictionEpisode]:
         recipe = self._recipe
         return draw_episodes(
             self.encoder,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cosearch.core.types import Passage
 from cosearch.data.world_questions import Fact, Task
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.words import (
     ANSWER,
@@ -31,7 +31,7 @@ Weighted = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TraceRow:
     """Token ids and the weight of each in the loss; prompts and observations weigh 0."""
 
     ids: tuple[int, ...]
@@ -45,7 +45,7 @@ UNSURE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class TraceScript:
     """The teachers' constants. Weights of choices align with the tuples they choose from."""
 
     wordings: tuple[float, float, float] = (0.5, 0.3, 0.2)
@@ -76,14 +76,19 @@ class Script:
     max_searches: int = 4
 
 
-def choose_search(searches: Sequence[Search], script: Script, rng: random.Random) -> Search:
+def choose_search(
+    searches: Sequence[FictionSearch], script: TraceScript, rng: random.Random
+) -> FictionSearch:
     """One of the wordings of a hop's sub-query."""
     return rng.choices(searches, script.wordings)[0]
 
 
 def choose_wording(
-    episode: Episode, searches: Sequence[Search], script: Script, rng: random.Random
-) -> Search:
+    episode: FictionEpisode,
+    searches: Sequence[FictionSearch],
+    script: TraceScript,
+    rng: random.Random,
+) -> FictionSearch:
     """The search with the question itself, at times and where there is one, or one of
     ``searches``."""
     if episode.whole and rng.random() < script.whole:
@@ -93,14 +98,14 @@ def choose_wording(
 
 def ranker_row(
     question: str,
-    search: Search,
+    search: FictionSearch,
     prompts: Prompts,
-    script: Script,
+    script: TraceScript,
     rng: random.Random,
     *,
     top_n: int,
     max_number: int,
-) -> Row:
+) -> TraceRow:
     """A ranking of ``top_n`` candidates: the reason copies title and number of the first document,
     then come K ids, passages of the same article first.
 
@@ -112,13 +117,13 @@ def ranker_row(
     order = order_candidates(shown, search, script, rng)[:top_k]
     prompt = prompts.candidates(question, search.query, shown, top_k=top_k, start=start)
     target = _ranking([shown[o] for o in order], [o + start for o in order], script)
-    return Row(
+    return TraceRow(
         (*prompt, *prompts.codec.tokens(*(word for word, _ in target))),
         (*(0.0 for _ in prompt), *(weight for _, weight in target)),
     )
 
 
-def show_candidates(search: Search, top_n: int, rng: random.Random) -> list[Passage]:
+def show_candidates(search: FictionSearch, top_n: int, rng: random.Random) -> list[Passage]:
     """The retriever's list in its order; a shorter one keeps a random part and the gold passage."""
     if top_n >= len(search.candidates):
         return list(search.candidates)
@@ -129,7 +134,7 @@ def show_candidates(search: Search, top_n: int, rng: random.Random) -> list[Pass
 
 
 def order_candidates(
-    shown: Sequence[Passage], search: Search, script: Script, rng: random.Random
+    shown: Sequence[Passage], search: FictionSearch, script: TraceScript, rng: random.Random
 ) -> list[int]:
     """Positions: the gold passage or, unsure or wrong, any of its article; then the rest, in the
     retriever's order or the article's passages first."""
@@ -147,7 +152,7 @@ def _of_article(passage: Passage, entity: str) -> bool:
     return passage.title.startswith(f"{entity} (")
 
 
-def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: Script) -> Weighted:
+def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: TraceScript) -> Weighted:
     """Tokens of the ranker's output with their loss weights."""
     title = [(word, 1.0) for word in ranked[0].title.split()]
     choice = [(ranked_id(numbers[0]), script.choice_weight)]
@@ -158,7 +163,9 @@ def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: Script) 
     return [*opening, *title, *choice, *middle, *ids, (RERANK_END, 1.0), (END, 1.0)]
 
 
-def agent_row(episode: Episode, prompts: Prompts, script: Script, rng: random.Random) -> Row:
+def agent_row(
+    episode: FictionEpisode, prompts: Prompts, script: TraceScript, rng: random.Random
+) -> TraceRow:
     """A whole trajectory: search hop by hop, read, try again or give up, answer."""
     trace = _Trace(prompts.codec, prompts.question(episode.task.question.text))
     known: list[Fact] = []
@@ -209,15 +216,15 @@ class _Trace:
         self.ids += ids
         self.weights += [0.0] * len(ids)
 
-    def answer(self, reason: Weighted, answer: str) -> Row:
+    def answer(self, reason: Weighted, answer: str) -> TraceRow:
         """Close with an answer."""
         self.write(REASON)
         self.write_weighted(reason)
         self.write(REASON_END, ANSWER, *answer.split(), ANSWER_END, END)
-        return Row(tuple(self.ids), tuple(self.weights))
+        return TraceRow(tuple(self.ids), tuple(self.weights))
 
 
-def _observed(search: Search, script: Script, rng: random.Random) -> list[Passage]:
+def _observed(search: FictionSearch, script: TraceScript, rng: random.Random) -> list[Passage]:
     """K documents; the gold passage is among them, anywhere, as often as the script says."""
     top_k = rng.choices(script.top_k, script.top_k_weights)[0]
     others = [passage for passage in search.candidates if passage is not search.gold]
@@ -232,13 +239,13 @@ def plain(text: str) -> Weighted:
     return [(word, 1.0) for word in text.split()]
 
 
-def _statement(fact: Fact, script: Script) -> Weighted:
+def _statement(fact: Fact, script: TraceScript) -> Weighted:
     """The fact in words; the value, which has to be found in a document, weighs more."""
     value = [(word, script.value_weight) for word in fact.value.split()]
     return [*plain(f"{fact.subject} {fact.relation}"), *value]
 
 
-def _conclusion(task: Task, known: Sequence[Fact], script: Script) -> tuple[Weighted, str]:
+def _conclusion(task: Task, known: Sequence[Fact], script: TraceScript) -> tuple[Weighted, str]:
     """The last reason and the answer once every hop is known."""
     last = _statement(known[-1], script)
     if not task.comparison:
@@ -247,7 +254,7 @@ def _conclusion(task: Task, known: Sequence[Fact], script: Script) -> tuple[Weig
     return [*first, *last], task.question.golds[0]
 
 
-def _guess(task: Task, shown: Sequence[Passage], script: Script, rng: random.Random) -> str:
+def _guess(task: Task, shown: Sequence[Passage], script: TraceScript, rng: random.Random) -> str:
     """An answer without knowledge: yes or no, or the last name that a shown document mentions."""
     if rng.random() >= script.guess:
         return "unknown"

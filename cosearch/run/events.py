@@ -61,7 +61,7 @@ class RoundEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class DocumentPublished:
     """The stage wrote a document for readers: its Markdown, and where the whole of it lies."""
 
     title: str
@@ -78,7 +78,9 @@ class Ended:
     stopped: bool = False
 
 
-Event = Began | Entered | Left | Advanced | Alive | RoundBegan | RoundEnded | Published | Ended
+Event = (
+    Began | Entered | Left | Advanced | Alive | RoundBegan | RoundEnded | DocumentPublished | Ended
+)
 
 
 class Monitor(Protocol):

@@ -21,12 +21,12 @@ from cosearch.params import blocks
 from cosearch.params.settings import Settings, load_settings
 from cosearch.run.events import (
     Began,
+    DocumentPublished,
     Ended,
     Entered,
     Left,
     Monitor,
     Monitors,
-    Published,
     RoundBegan,
     RoundEnded,
 )
@@ -92,7 +92,7 @@ class Stage:
 
     def publish(self, title: str, document: Path) -> None:
         """Show a Markdown document that the stage has written to those who watch."""
-        self.monitor.tell(Published(title, document.read_text("utf-8"), str(document)))
+        self.monitor.tell(DocumentPublished(title, document.read_text("utf-8"), str(document)))
 
 
 def title_of(name: str, axes: Mapping[str, Any]) -> str:

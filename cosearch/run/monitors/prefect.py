@@ -17,11 +17,11 @@ from cosearch.run.events import (
     Advanced,
     Alive,
     Began,
+    DocumentPublished,
     Ended,
     Entered,
     Event,
     Left,
-    Published,
     RoundBegan,
     RoundEnded,
 )
@@ -107,7 +107,7 @@ class StageRun:
                 self.number = event.number
             case RoundEnded():
                 self._measure(event)
-            case Published():
+            case DocumentPublished():
                 self._publish(event)
             case Ended():
                 self._end(event)
@@ -201,7 +201,7 @@ class StageRun:
         words = (f"{name}={value:.4g}" for name, value in event.metrics.items())
         self._log(f"round {event.number}: {' '.join(words)}")
 
-    def _publish(self, event: Published) -> None:
+    def _publish(self, event: DocumentPublished) -> None:
         assert self.began is not None
         self._artifact(_key(self.began.stage, "report"), "markdown", event.markdown, event.title)
         self._log(f"{event.title}: {event.place}")
