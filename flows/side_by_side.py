@@ -25,11 +25,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class RunStopped(BaseException):
-    """The run was told to end. No Exception, so nothing on the way takes it for a failure."""
+    """A signal ended the run. It is a BaseException, so that no ``except Exception`` catches it."""
 
 
 def main() -> int:
-    """Run from the command line; the exit code is 0, 1 after a failure, 130 when stopped."""
+    """Run from the command line. The exit code is 0, 1 after a failure, or 130 after a signal."""
     parser = argparse.ArgumentParser(prog="python -m flows.side_by_side", description=__doc__)
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="stage of dvc.yaml")
     parser.add_argument("--jobs", type=_positive, default=2, help="stages at once (default 2)")
@@ -52,10 +52,10 @@ def main() -> int:
 
 
 def plan(targets: Sequence[str]) -> Schedule:
-    """Ask DVC once for the graph and for what has changed.
+    """Ask DVC once for the graph and for the changed stages.
 
-    A stage that is as the lock says, below none that is not, needs no process of its own to find
-    that out. Below one that runs, DVC has to look again when its turn comes.
+    A stage is fresh if neither it nor a stage before it has changed. A fresh stage starts no
+    process. For every other stage DVC checks again when its turn comes.
     """
     graph = read_graph(targets)
     stale = graph.downstream(read_changed(targets) & set(graph.order))
@@ -63,7 +63,7 @@ def plan(targets: Sequence[str]) -> Schedule:
 
 
 def describe(schedule: Schedule) -> list[str]:
-    """The plan, a line for each stage: what it would do, how long it took last, what it awaits."""
+    """The plan, one line per stage: action, expected seconds, and the stages before it."""
     seconds = expected(schedule.graph, schedule.seconds)
     lines = []
     for name in schedule.graph.order:
@@ -80,7 +80,10 @@ def describe(schedule: Schedule) -> list[str]:
 def run_schedule(
     schedule: Schedule, runner: Runner, place: Callable[[str], object], jobs: int
 ) -> int:
-    """Run the schedule and report; returns the exit code. ``place`` says where a log is."""
+    """Run the schedule and report the failures. ``place`` gives the path of a stage's log.
+
+    Returns the exit code: 1 if a stage failed, else 0.
+    """
     watch = Watch(jobs, place)
     watch.say(f"{len(schedule.done)} of {len(schedule.graph.order)} stages unchanged")
     with ordered_locks(schedule.graph.order):
@@ -95,9 +98,9 @@ def run_schedule(
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turn the signals that end a program into ``RunStopped``, once; later ones find it on its way.
+    """Raise ``RunStopped`` at the first signal that ends a program, and ignore further signals.
 
-    A signal that is ignored already, as under nohup, stays ignored.
+    A signal that is ignored already, for example under nohup, stays ignored.
     """
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
