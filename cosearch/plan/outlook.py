@@ -1,7 +1,7 @@
-"""``python -m cosearch plan``: what a profile takes, before anyone pays for it.
+"""The plan of a profile, from its parameters alone. It needs neither a GPU nor torch.
 
-From parameters alone: tokens, FLOPs, hours and cost per stage; memory per phase, and for each
-number of GPUs whether it fits or why not; sizes of indexes and files. No GPU and no torch.
+The plan predicts tokens, FLOPs, hours and cost of each stage, the memory of each phase, for each
+number of GPUs if training fits, and the sizes of indexes and files.
 """
 
 from dataclasses import dataclass
@@ -39,8 +39,11 @@ class Priced:
 
 @dataclass(frozen=True, slots=True)
 class FitVerdict:
-    """Whether joint training fits on a machine: its phases, GiB of host memory, reasons against it,
-    and the settings with which it would fit. No phases: its engines share no GPUs."""
+    """Whether joint training fits on a machine.
+
+    ``host_memory`` is in GiB. ``reasons`` say why it does not fit. Each of ``others`` is a set of
+    parameters with which it would fit. ``phases`` is empty if the engines share no GPUs.
+    """
 
     machine: Machine
     phases: tuple[MemoryNeed, ...]
@@ -50,7 +53,7 @@ class FitVerdict:
 
     @property
     def fits(self) -> bool:
-        """Whether nothing stands against it."""
+        """True if there is no reason against it."""
         return not self.reasons
 
 
@@ -65,7 +68,10 @@ class Outlook:
 
     @classmethod
     def of(cls, settings: Settings, gpu: str | None = None, count: int | None = None) -> "Outlook":
-        """Raises ValueError for an unknown GPU, a count below one or an uncalibrated profile."""
+        """Make a plan for ``count`` GPUs of a kind. None takes the value of params.yaml.
+
+        Raises ValueError for an unknown GPU, a count below one or a profile without calibration.
+        """
         plan = settings.file.plan
         name = gpu or plan.gpu
         if name not in plan.gpus:
@@ -76,7 +82,7 @@ class Outlook:
         return cls(settings, Workload.of(settings), name, number)
 
     def machine(self, count: int | None = None) -> Machine:
-        """``count`` GPUs of the chosen kind."""
+        """``count`` GPUs of the chosen kind. None takes the count of the plan."""
         plan = self.settings.file.plan
         return Machine(self.gpu, plan.gpus[self.gpu], self.count if count is None else count)
 
@@ -117,7 +123,7 @@ class Outlook:
         return [encode_need(shape, encoder.batch_size * tokens, memory, machine)]
 
     def _reasons(self, layout: Layout, joint: Joint) -> list[str]:
-        """What stands against a layout: GPUs, their memory, the host's memory."""
+        """Why a layout does not fit: the number of GPUs, their memory, or the host memory."""
         count, host = joint.machine.count, self.settings.file.plan.host
         found = list(layout.lacks(count))
         if layout.own_gpus < count:
@@ -129,7 +135,7 @@ class Outlook:
         return found
 
     def _others(self, layout: Layout, joint: Joint) -> list[dict[str, Any]]:
-        """Settings with which joint training would fit, nearest first."""
+        """Parameters with which joint training would fit, the most similar ones first."""
         found = []
         for other in layout.nearby(joint.machine.count):
             share = largest_share(other, joint)
@@ -140,7 +146,7 @@ class Outlook:
         return found
 
     def roles(self) -> tuple[Role, ...]:
-        """The large agent and its ranker, as they are trained together."""
+        """The large agent and the ranker that is trained with it."""
         agent, ranker = self.settings.section(blocks.Agent), self.settings.section(blocks.Ranker)
         habits = self.work.calibration.habits["generative"]
         written = habits.turns * habits.turn_tokens
@@ -163,7 +169,7 @@ class Outlook:
 
     @property
     def dimension(self) -> int:
-        """Of a passage's vector."""
+        """Dimension of a passage vector."""
         return self.work.architecture(self.work.shape("encoder")).hidden
 
     def indexes(self) -> dict[str, float]:
@@ -183,7 +189,7 @@ class Outlook:
         return self.indexes()[self.settings.section(blocks.Index).kind] * GIGABYTE / GIB
 
     def disk(self) -> dict[str, float]:
-        """GB by kind of file; the state of a running training is kept twice for a moment."""
+        """GB by kind of file. A running training keeps its state twice for a moment."""
         plan, known, indexes = self.settings.file.plan, self.work.calibration, self.indexes()
         shapes = {name: self.work.architecture(plan.models[name]) for name in self._folders()}
         width = plan.memory.weight_bytes
@@ -222,12 +228,13 @@ class Outlook:
 
 
 def _sequence_tokens(load: Load) -> float:
-    """Tokens that a rollout file keeps of a load: none of the encoder's."""
+    """Number of tokens of a load that rollout files store. They store none of the encoder."""
     return load.read + load.sampled if load.role in ("agent", "ranker") else 0.0
 
 
 def calibrate(settings: Settings, paths: Paths, seed: int) -> dict[str, Habits]:
-    """Habits of every variant that was trained under ``seed``. Raises ValueError for none."""
+    """Habits of every variant that was trained with ``seed``. Raises ValueError if there is
+    none."""
     found = {name: counted.habits(name) for name, counted in _tallies(settings, paths, seed)}
     if not found:
         raise ValueError(f"{paths.root}: no rollouts of seed {seed}; run `dvc repro` first")
@@ -235,8 +242,10 @@ def calibrate(settings: Settings, paths: Paths, seed: int) -> dict[str, Habits]:
 
 
 def check(settings: Settings, paths: Paths, seed: int) -> dict[str, list[Deviation]]:
-    """Predicted and measured tokens of the variants whose habits are calibrated, by variant. Raises
-    ValueError when ``seed`` trained none of them."""
+    """Predicted and measured tokens by variant, for the variants with calibrated habits.
+
+    Raises ValueError if none of them was trained with ``seed``.
+    """
     habits = Workload.of(settings).calibration.habits.values()
     measured = {habit.measured: habit for habit in habits if habit.measured}
     found = {}
