@@ -1,6 +1,6 @@
-"""Fictional encyclopaedias with a retriever over them: where base training takes place.
+"""Fictional encyclopaedias with a retriever. The base models are trained on them.
 
-They share the lexicon of the world that is evaluated and none of its facts.
+They share the words of the world on which the pipeline evaluates, but none of its facts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from cosearch.data.world_relations import RELATIONS
 
 
 class Vectors(Protocol):
-    """What a fiction needs of an encoder: unit rows whose inner products are scores."""
+    """An encoder for fictional encyclopaedias. Inner products of its unit rows are scores."""
 
     def queries(self, queries: Sequence[str]) -> torch.Tensor:
         """[len(queries), hidden]."""
@@ -30,7 +30,7 @@ class Vectors(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FictionSearch:
-    """A sub-query for one hop, its candidates best first, and the passage that tells the hop."""
+    """A sub-query for one hop, its candidates (best first), and the passage with the hop's fact."""
 
     fact: Fact
     query: str
@@ -40,8 +40,10 @@ class FictionSearch:
 
 @dataclass(frozen=True, slots=True)
 class FictionEpisode:
-    """A task with the searches of each hop, one per wording of the sub-query. ``whole`` searches
-    with the question itself, where one hop answers it."""
+    """A task with the searches of each hop, one per wording of the sub-query.
+
+    ``whole`` searches with the question itself. It is None if the task has several hops.
+    """
 
     task: Task
     searches: tuple[tuple[FictionSearch, ...], ...]
@@ -58,7 +60,10 @@ def draw_episodes(
     top_n: int,
     avoid: AbstractSet[Triple],
 ) -> list[FictionEpisode]:
-    """Episodes of a new encyclopaedia: ``rows`` tasks per family with ``top_n`` candidates each."""
+    """Episodes of a new encyclopaedia: ``rows`` tasks per family, ``top_n`` candidates per search.
+
+    The encyclopaedia contains no fact of ``avoid``.
+    """
     fiction = draw_encyclopaedia(size, seed, avoid=avoid)
     counts = {name: {"train": count} for name, count in rows.items()}
     dealt = deal_tasks(fiction.names, fiction.facts, counts, derive(seed, "questions"))

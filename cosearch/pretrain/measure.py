@@ -1,7 +1,8 @@
-"""What a shipped model can do, measured on tasks of an encyclopaedia that nothing was trained on.
+"""Measures the abilities of a shipped model on tasks of an encyclopaedia that no training uses.
 
-The model continues contexts of the scripts; its text is parsed by the real grammars. An agent's
-contexts hold what a scripted agent did before, so this is no rollout: it measures single turns.
+The model continues contexts from the scripts, and the grammars of the pipeline parse its text. The
+contexts of an agent contain earlier turns of the scripted agent. So this measures single turns, and
+not rollouts.
 """
 
 import random
@@ -21,14 +22,14 @@ from cosearch.pretrain.traces import TraceRow, TraceScript, agent_row, choose_se
 from cosearch.pretrain.words import WordCodec
 
 Grade = tuple[bool, bool]
-"""Whether a text is well formed, and whether it says what it should."""
+"""Whether a text is well formed, and whether it is right."""
 Measures = dict[str, dict[str, float]]
 _BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A context of one kind, and the judge of its continuation."""
+    """A context of one kind. ``judge`` grades its continuation."""
 
     kind: str
     prompt: tuple[int, ...]
@@ -38,7 +39,7 @@ class Exercise:
 def measure_writer(
     model: Any, codec: WordCodec, exercises: Sequence[Exercise], *, max_tokens: int, seed: int
 ) -> Measures:
-    """By kind: shares of well-formed and right texts, greedy and sampled at temperature 1."""
+    """Shares of well-formed and right texts by kind, greedy and sampled at temperature 1."""
     measures: Measures = {exercise.kind: {} for exercise in exercises}
     for name, sample in (("greedy", False), ("sampled", True)):
         torch.manual_seed(seed)
@@ -55,7 +56,10 @@ def measure_writer(
 def _write(
     model: Any, codec: WordCodec, exercises: Sequence[Exercise], *, max_tokens: int, sample: bool
 ) -> list[str]:
-    """A continuation of each prompt without its end token; one that has none is marked by it."""
+    """A continuation of each prompt, without its end token.
+
+    An unfinished text keeps an end token as a mark, so that the grammars refuse it.
+    """
     order = sorted(range(len(exercises)), key=lambda place: len(exercises[place].prompt))
     (end,), pad = codec.eos_ids, model.config.pad_token_id
     texts = [""] * len(exercises)
@@ -79,7 +83,7 @@ def _write(
 def agent_exercises(
     episodes: Sequence[FictionEpisode], prompts: Prompts, script: TraceScript, rng: random.Random
 ) -> list[Exercise]:
-    """Every turn of scripted trajectories that find each fact: sub-queries and answers."""
+    """One exercise per turn of scripted trajectories in which every search finds its fact."""
     finding = replace(script, found=1.0)
     return [
         exercise
@@ -115,7 +119,7 @@ def _turn_judge(texts: Sequence[str], last: bool) -> Callable[[str], Grade]:
 def listed_searches(
     episodes: Sequence[FictionEpisode], script: TraceScript, rng: random.Random, *, top_n: int
 ) -> list[tuple[FictionEpisode, FictionSearch]]:
-    """A search of each episode, where the passage asked for is among the ``top_n`` best."""
+    """One random search per episode. Keeps those with the gold passage among the ``top_n`` best."""
     drawn = [(e, choose_search(rng.choice(e.searches), script, rng)) for e in episodes]
     return [(e, search) for e, search in drawn if search.gold in search.candidates[:top_n]]
 
@@ -127,7 +131,7 @@ def ranker_exercises(
     top_n: int,
     top_k: int,
 ) -> list[Exercise]:
-    """Rankings of the retriever's list; right is one that puts the gold passage first."""
+    """Exercises to rank the retriever's list. A ranking is right if the gold passage is first."""
 
     def exercise(episode: FictionEpisode, search: FictionSearch) -> Exercise:
         shown = search.candidates[:top_n]
@@ -149,8 +153,11 @@ def ranker_exercises(
 def simulator_exercises(
     listed: Sequence[tuple[FictionEpisode, FictionSearch]], prompts: Prompts, *, documents: int
 ) -> list[Exercise]:
-    """Requests for both kinds of documents on last hops; right are useful ones that tell the gold
-    answer in the right section, and noisy ones that do not."""
+    """Exercises to write useful and noisy documents on last hops.
+
+    Useful documents are right if the right section contains the gold answer, and noisy ones if it
+    does not.
+    """
 
     def exercise(episode: FictionEpisode, search: FictionSearch, useful: bool) -> Exercise:
         question, gold = episode.task.question, search.fact.value
@@ -190,7 +197,8 @@ def measure_scorer(
 def measure_lists(
     episodes: Sequence[FictionEpisode], listed: Sequence[tuple[FictionEpisode, FictionSearch]]
 ) -> Measures:
-    """Share of searches that find the gold passage, and of those lists the share led by it."""
+    """Share of searches that find the gold passage, and of these the share with it in first
+    place."""
     first = _share(search.candidates[0] is search.gold for _, search in listed)
     return {"ranking": {"found": round(len(listed) / len(episodes), 4), "right": first}}
 
