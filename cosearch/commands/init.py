@@ -16,12 +16,12 @@ from typing import TypeVar
 from cosearch.data.corpus import passages_of
 from cosearch.data.formats import FORMATS, SourceRow, sniff
 from cosearch.data.questions import order_key
+from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import write_jsonl, write_text
 from cosearch.files.hashes import hash_file
 from cosearch.params.settings import load_settings
 
 SHOWN_FAULTS = 5
-SPLITS = ("train", "dev", "test")
 SHARES = (0.6, 0.8, 1.0)
 """Cumulative shares of train, dev and test in hash order, for rows that name no split."""
 Parsed = TypeVar("Parsed")

@@ -1,7 +1,8 @@
 """Row formats of the seven question-answering sets (Section 4.1): one record -> one ``SourceRow``.
 
-``FORMATS`` is ordered from specific to general; a file's format is the first whose keys the first
-record has, or the one that is named. Golds are taken as they are published, aliases included.
+``FORMATS`` is ordered from specific to general. Parameters may name the format of a file. Otherwise
+it is the first format whose keys the first record has. Golds are those of the publisher, with
+aliases.
 """
 
 import ast
@@ -14,7 +15,7 @@ from cosearch.data.records import Record
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A parsed record. ``id`` and ``split`` are None where the format carries none."""
+    """A parsed record. ``id`` and ``split`` are None if the format has none."""
 
     text: str
     golds: tuple[str, ...]
@@ -26,7 +27,7 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A row format: the keys that give it away, and its parser (raises KeyError, ValueError)."""
+    """A row format: the keys that identify it, and its parser (raises KeyError, ValueError)."""
 
     keys: frozenset[str]
     parse: Callable[[Record], SourceRow]
@@ -75,7 +76,7 @@ def _triviaqa(record: Record) -> SourceRow:
 
 
 def _popqa(record: Record) -> SourceRow:
-    """PopQA's table; the JSON variant also carries paragraphs."""
+    """PopQA's table. The JSON variant also has paragraphs."""
     return SourceRow(
         text=_text(record, "question"),
         golds=_answers(_literal(record["possible_answers"])),
@@ -94,7 +95,7 @@ def _musique(record: Record) -> SourceRow:
 
 
 def _hotpotqa(record: Record) -> SourceRow:
-    """HotpotQA and 2WikiMultihopQA; the latter's ``answer_id`` leads to its table of aliases."""
+    """HotpotQA and 2WikiMultihopQA. Only the latter has ``answer_id``, a key of its aliases."""
     return SourceRow(
         text=_text(record, "question"),
         golds=_answers(record["answer"]),
@@ -116,7 +117,7 @@ def _dpr(record: Record) -> SourceRow:
 
 
 def _question_answer(record: Record) -> SourceRow:
-    """NQ-open and its like: ``answer`` is a list, a string, or a list written as a string."""
+    """NQ-open and similar sets. ``answer`` is a list, a string, or a list written as a string."""
     answer = record["answer"]
     if isinstance(answer, str) and answer.startswith("["):
         answer = _literal(answer)
@@ -135,7 +136,7 @@ def _answers(value: Any) -> tuple[str, ...]:
 
 
 def _literal(cell: str) -> list[str]:
-    """A Python (or JSON) list written as text; anything else is refused."""
+    """Parse a Python (or JSON) list that is written as text. Raises ValueError for other text."""
     try:
         value = ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:

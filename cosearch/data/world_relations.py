@@ -1,4 +1,4 @@
-"""What the mini-encyclopaedia can say: relations, the sections that tell them, and all wordings."""
+"""The relations of the mini-encyclopaedia, the sections that state them, and all wordings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,20 +9,22 @@ KINDS = (PERSON, FILM, ORGANISATION, PLACE)
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A single-valued relation, named by a noun. In wordings ``{x}`` is the subject, a name or a
-    noun phrase."""
+    """A relation with one value per subject, named by a noun.
+
+    In the wordings ``{x}`` is the subject, which is a name or a noun phrase.
+    """
 
     name: str
     subject: str
     object: str
-    """A kind, or the name of a range of years."""
+    """A kind of entity, or the name of a range of years."""
     keyword: str
     asks: tuple[str, ...]
     hints: tuple[str, ...]
     phrases: tuple[str, ...]
 
     def queries(self, entity: str) -> tuple[str, str, str]:
-        """Sub-queries for this relation of ``entity``, from the clearest to the vaguest."""
+        """Three sub-queries for this relation of ``entity``, from the clearest to the vaguest."""
         return f"{self.name} of {entity}", f"{entity} {self.keyword}", entity
 
     def questions(self, entity: str) -> tuple[str, ...]:
@@ -32,8 +34,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class ArticleSection:
-    """A section of an article: the relations it tells, and wordings of it with their names as
-    fields."""
+    """A section of an article: the relations that it states, and its wordings.
+
+    The names of the relations are the fields of the wordings.
+    """
 
     kind: str
     title: str
@@ -44,7 +48,7 @@ class ArticleSection:
 def _relation(
     name: str, subject: str, object_: str, keyword: str, asks: str, hints: str, phrases: str
 ) -> Relation:
-    """A row of the table below; alternatives are separated by ``/`` and end without the sign."""
+    """A row of the table below. ``/`` separates alternatives, which have no question mark yet."""
 
     def questions(alternatives: str) -> tuple[str, ...]:
         return tuple(f"{part.strip()} ?" for part in alternatives.split("/"))

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from cosearch.files.artifacts import write_json
-from cosearch.files.hashes import hash_file
+from cosearch.files.hashes import hash_files
 from cosearch.pretrain.exam import Exam
 from cosearch.pretrain.measure import Measures
 from cosearch.pretrain.recipe import Interface, Recipe
@@ -125,6 +125,6 @@ def _make(
     record = {
         "recipe": {key: constants[key] for key in lesson.reads},
         "measures": lesson.exam(exam, folder),
-        "files": {path.name: hash_file(path) for path in sorted(folder.iterdir())},
+        "files": hash_files(folder),
     }
     return record | ({"note": lesson.note} if lesson.note else {})
