@@ -6,15 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from cosearch.commands.status import show_status
-from cosearch.files.artifacts import SCOPES, Paths
-from cosearch.params.settings import load_settings
-
-SHOWN = ("main_large", "main_small", "ablations_large", "grid", "comparisons")
-"""Tables that the README shows, beside Table 1."""
-MARKS = ("<!-- results: begin -->", "<!-- results: end -->")
+from cosearch.files.artifacts import SCOPES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,105 +57,62 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def readme_block(profile: str, scope: str) -> str:
-    """The README's results: the written tables as they are."""
-    paths = Paths(profile)
-    files = [paths.tables(scope) / f"{name}.md" for name in SHOWN]
-    files.append(paths.oracle_gap(scope) / "oracle_large.md")
-    return "\n".join(file.read_text("utf-8") for file in files)
+def _show(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.show import show_tables
 
-
-def write_readme(profile: str, scope: str, path: Path = Path("README.md")) -> None:
-    """Replace what stands between the two marks. Raises ValueError where they are missing."""
-    before, begin, rest = path.read_text("utf-8").partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
-    if not begin or not end:
-        raise ValueError(f"{path}: no line {MARKS[0]!r} followed by {MARKS[1]!r}")
-    block = f"{begin}\n\n{readme_block(profile, scope)}\n{end}"
-    path.write_text(f"{before}{block}{after}", "utf-8")
+    show_tables(chosen.profile, chosen.scope)
 
 
 def _readme(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.readme import write_readme
+
     write_readme(chosen.profile, chosen.scope)
 
 
 def _check(chosen: argparse.Namespace) -> None:
+    from cosearch.params.settings import load_settings
+
     load_settings(chosen.profile)
     print("params.yaml: every key, value and reference is good")
 
 
 def _status(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.status import show_status
+
     show_status()
 
 
 def _fetch(chosen: argparse.Namespace) -> None:
-    from cosearch.data.fetch_hub import download, fetch
-    from cosearch.params import blocks
+    from cosearch.commands.fetch import fetch_profile
 
-    profile, settings = chosen.profile, load_settings(chosen.profile)
-    if profile not in settings.file.hub:
-        raise ValueError(f"hub: no {profile!r}; there is nothing to fetch for this profile")
-    folder = Path(settings.section(blocks.Data).folder or ".")
-    fetch(settings.file.hub[profile], Path(), folder, download, print)
+    fetch_profile(chosen.profile)
 
 
 def _doctor(chosen: argparse.Namespace) -> None:
-    from cosearch.commands.doctor import examine, real_probes, show_findings
+    from cosearch.commands.doctor import diagnose
 
-    findings = examine(load_settings(chosen.profile), Paths(chosen.profile), real_probes())
-    if not show_findings(findings, chosen.profile, _console()):
+    if not diagnose(chosen.profile):
         sys.exit(1)
 
 
 def _plan(chosen: argparse.Namespace) -> None:
-    from cosearch.plan.outlook import Outlook, calibrate, check
-    from cosearch.plan.tables import check_table, habits_lines, show_plan
+    from cosearch.commands import plan
 
-    settings, paths = load_settings(chosen.profile), Paths(chosen.profile)
     if chosen.calibrate:
-        print("\n".join(habits_lines(calibrate(settings, paths, chosen.seed))))
+        plan.print_habits(chosen.profile, chosen.seed)
     elif chosen.check is not None:
-        tolerance = settings.file.plan.tolerance
-        found = check(settings, paths, chosen.check)
-        _console().print(check_table(found, tolerance))
-        if any(one.relative > tolerance for row in found.values() for one in row):
-            raise ValueError(f"a prediction is off by more than {tolerance:.0%}")
+        plan.print_check(chosen.profile, chosen.check)
     else:
-        show_plan(Outlook.of(settings, chosen.gpu, chosen.count), _console(), rows=chosen.rows)
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 160)
+        plan.print_plan(chosen.profile, chosen.gpu, chosen.count, rows=chosen.rows)
 
 
 def _init(chosen: argparse.Namespace) -> None:
     from cosearch.commands.init import make_profile
 
-    found = make_profile(
+    made = make_profile(
         chosen.name, chosen.questions, chosen.corpus, like=chosen.like, kind=chosen.kind
     )
-    print("\n".join(found.lines()))
-
-
-def _show(chosen: argparse.Namespace) -> None:
-    from cosearch.tables.evidence import gather
-    from cosearch.tables.publish import (
-        ablation_tables,
-        behaviour_tables,
-        oracle_gap_tables,
-        result_tables,
-        retriever_table,
-    )
-
-    profile, scope = chosen.profile, chosen.scope
-    settings, paths = load_settings(profile), Paths(profile)
-    found = gather(settings, paths, scope)
-    console = _console()
-    behaviour = [retriever_table(paths, found.scope), *behaviour_tables(found)]
-    results = [*ablation_tables(found), *oracle_gap_tables(found), *result_tables(found)]
-    for table in [*behaviour, *results]:
-        console.print(table.terminal())
-    console.print(f"report: {paths.report(scope) / 'report.html'}")
+    print("\n".join(made.lines()))
 
 
 if __name__ == "__main__":

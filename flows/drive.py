@@ -1,4 +1,4 @@
-"""Runs what a schedule has ready, a given number of stages at once."""
+"""Runs the ready stages of a schedule, a given number at the same time."""
 
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -7,25 +7,26 @@ from typing import Protocol
 from flows.schedule import Schedule
 
 LOOK_SECONDS = 1.0
-"""How often a live line moves while nothing ends."""
+"""Seconds between two updates of the live line while no stage ends."""
 
 
 class Runner(Protocol):
-    """What runs one stage."""
+    """Runs single stages."""
 
     def run(self, stage: str) -> str:
-        """Run a stage to its end; returns the cause of a failure, empty when it went well."""
+        """Run a stage to its end. Returns the cause of a failure, or "" after a success."""
         ...
 
     def stop(self) -> None:
-        """End every ``run`` that goes on and let none begin."""
+        """End every running stage, and start no other one."""
         ...
 
 
 def drive(schedule: Schedule, runner: Runner, jobs: int, look: Callable[[Schedule], None]) -> None:
-    """Run every stage that can run, at most ``jobs`` at once.
+    """Run every stage that can run, at most ``jobs`` at the same time.
 
-    ``look`` is called at every change and every second. Whatever is raised stops the stages first.
+    Calls ``look`` after every change and every second. If anything raises, this stops the stages
+    and raises it again.
     """
     with ThreadPoolExecutor(jobs) as pool:
         try:
@@ -48,7 +49,7 @@ def _start(
     pool: ThreadPoolExecutor,
     running: dict[Future[str], str],
 ) -> bool:
-    """Start what fits in; whether anything runs."""
+    """Start as many ready stages as ``jobs`` allows. Returns whether any stage runs."""
     for name in schedule.ready()[: jobs - len(running)]:
         schedule.start(name)
         running[pool.submit(runner.run, name)] = name

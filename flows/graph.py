@@ -1,8 +1,7 @@
-"""The graph of a target as DVC itself tells it; nothing here redeclares a stage (method.md's stages
-live in dvc.yaml alone).
+"""Reads the graph of a target from DVC. Stages are declared in dvc.yaml only.
 
-Asked through DVC's command line: ``repro --dry --force`` names the stages in the order of a plain
-``dvc repro``, ``dag --dot`` the edges, ``status --json`` what has changed.
+This calls the command line of DVC. ``repro --dry --force`` lists the stages in the order of a plain
+``dvc repro``, ``dag --dot`` lists the edges, and ``status --json`` lists the changed stages.
 """
 
 import json
@@ -14,21 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DVC = (sys.executable, "-P", "-m", "dvc", "--wait-for-lock")
-"""DVC of this interpreter, whatever modules the working folder holds. It waits for the lock of the
-repository: to give up after a stage's command has ended would throw its outputs away."""
+"""The command that starts DVC. ``-P`` keeps modules of the working folder from being imported. DVC
+waits for the lock of the repository. Without waiting it would fail after the command of a stage has
+ended, and the outputs of the stage would be lost."""
 _PLANNED = re.compile(r"^Running stage '(.+)':$|'(.+)' is frozen\. Its dependencies")
 _EDGE = re.compile(r'^"(.+)" -> "(.+)";$', re.MULTILINE)
 
 
 class GraphError(Exception):
-    """DVC could not answer; the message is its own last line of error."""
+    """DVC failed. The message is the last error line that DVC printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Stages in the order of a plain ``dvc repro``; ``upstream`` names what each one waits for.
+    """Stages in the order of a plain ``dvc repro``. ``upstream`` gives the stages that each awaits.
 
-    DVC never runs the command of a ``frozen`` stage: it only checks that its outputs are there.
+    DVC never runs the command of a ``frozen`` stage. It only checks that the outputs exist.
     """
 
     order: tuple[str, ...]
@@ -36,7 +36,7 @@ class Graph:
     frozen: frozenset[str] = frozenset()
 
     def downstream(self, names: Collection[str]) -> frozenset[str]:
-        """``names`` and every stage that waits for one of them, directly or not."""
+        """``names`` and all stages that depend on one of them, directly or indirectly."""
         found = set(names)
         for name in self.order:
             if self.upstream[name] & found:
@@ -57,9 +57,9 @@ def read_graph(targets: Sequence[str]) -> Graph:
 def build_graph(
     order: Sequence[str], edges: Iterable[tuple[str, str]], frozen: Collection[str] = ()
 ) -> Graph:
-    """Keep the edges among the stages of ``order`` that lead forwards.
+    """The graph of the stages in ``order``. Edges from or to other stages are left out.
 
-    The inputs of a frozen stage are no edges: a plain ``dvc repro`` does not follow them either.
+    Edges into a frozen stage are left out too, because a plain ``dvc repro`` ignores them.
     """
     place = {name: position for position, name in enumerate(order)}
     upstream: dict[str, set[str]] = {name: set() for name in order}
@@ -71,7 +71,7 @@ def build_graph(
 
 
 def parse_plan(text: str) -> tuple[list[str], frozenset[str]]:
-    """Stages in order of a dry ``dvc repro``, and which of them are frozen."""
+    """The stages in the output of a dry ``dvc repro``, in order, and the frozen ones among them."""
     order: dict[str, None] = {}
     frozen = set()
     for line in text.splitlines():
@@ -82,15 +82,15 @@ def parse_plan(text: str) -> tuple[list[str], frozenset[str]]:
 
 
 def parse_edges(dot: str) -> list[tuple[str, str]]:
-    """Edges of ``dvc dag --dot``, from what is needed to what needs it."""
+    """Edges in the output of ``dvc dag --dot``, each as (needed stage, stage that needs it)."""
     return [(match[1], match[2]) for match in _EDGE.finditer(dot)]
 
 
 def read_changed(targets: Sequence[str]) -> frozenset[str]:
-    """Stages among what ``targets`` need whose command, inputs or outputs differ from the lock.
+    """Stages that ``targets`` need and whose command, inputs or outputs differ from dvc.lock.
 
     Raises:
-        GraphError: DVC could not tell.
+        GraphError: DVC failed.
     """
     command = [*DVC, "status", "--json", "--with-deps", *targets]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -101,7 +101,7 @@ def read_changed(targets: Sequence[str]) -> frozenset[str]:
 
 
 def read_seconds(names: Iterable[str]) -> dict[str, float]:
-    """How long stages took when they last ran, of those whose timing was written."""
+    """Seconds that each stage took in its last run. Stages without a timing record are left out."""
     found = {}
     for name in names:
         folder, _, stage = name.rpartition("dvc.yaml:")
@@ -115,7 +115,7 @@ def read_seconds(names: Iterable[str]) -> dict[str, float]:
 
 
 def error_line(text: str, code: int) -> str:
-    """The cause of a failure in one line: the stage's own last word, else DVC's, else the code."""
+    """The cause of a failure: the last error line of the stage, else of DVC, else the exit code."""
     lines = [line.strip() for line in text.splitlines()]
     for mark in ("error:", "ERROR:"):
         for line in reversed(lines):
@@ -125,7 +125,7 @@ def error_line(text: str, code: int) -> str:
 
 
 def _ask(*words: str) -> str:
-    """What ``dvc`` prints, warnings included."""
+    """Everything that ``dvc`` prints, warnings included. Raises GraphError if it fails."""
     done = subprocess.run(
         [*DVC, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

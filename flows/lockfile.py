@@ -1,7 +1,8 @@
-"""The order of the entries in dvc.lock.
+"""Keeps the entries of dvc.lock in the order of a plain ``dvc repro``.
 
-DVC adds an entry when its stage ends, so side by side the order would be that of the clock. A plain
-``dvc repro`` leaves old entries in place and adds new ones in the graph's order; so does this.
+DVC adds an entry when a stage ends. If stages run side by side, the order of the entries would
+depend on timing. A plain ``dvc repro`` keeps old entries in place and adds new ones in the order of
+the graph. This module restores that order.
 """
 
 import os
@@ -16,8 +17,10 @@ _HEAD = "stages:\n"
 
 @contextmanager
 def ordered_locks(order: Sequence[str]) -> Iterator[None]:
-    """Around a run of stages in any order: leave the old entries of their locks in place and the
-    new ones in ``order``, the graph's."""
+    """Sort the locks after the ``with`` block, in which stages may end in any order.
+
+    Old entries keep their places. New entries follow in ``order``, the order of the graph.
+    """
     locks = sorted({lock_path(name) for name in order})
     before = {path: entry_names(_read(path)) for path in locks}
     try:
@@ -32,17 +35,17 @@ def ordered_locks(order: Sequence[str]) -> Iterator[None]:
 
 
 def lock_path(stage: str) -> Path:
-    """The lock that holds a stage, beside its dvc.yaml."""
+    """Path of the dvc.lock that holds a stage. It lies beside the dvc.yaml of the stage."""
     return Path(stage.rpartition("dvc.yaml:")[0], "dvc.lock")
 
 
 def entry_names(text: str) -> list[str]:
-    """Stages of a lock, in order."""
+    """Names of the stages in a lock, in order."""
     return [_name(entry) for entry in _split(text)[1]]
 
 
 def order_entries(text: str, order: Sequence[str]) -> str:
-    """The lock with its entries in ``order``; every entry itself is left to the byte."""
+    """The text of the lock with its entries in ``order``. No byte inside an entry changes."""
     head, entries, tail = _split(text)
     place = {name: position for position, name in enumerate(order)}
     entries.sort(key=lambda entry: place.get(_name(entry), len(place)))
@@ -50,14 +53,14 @@ def order_entries(text: str, order: Sequence[str]) -> str:
 
 
 def write_lock(path: Path, text: str) -> None:
-    """Replace the lock at once, or leave it."""
+    """Replace the lock in one step, so that no reader meets a part of it."""
     aside = path.with_name(f".{path.name}.new")
     aside.write_text(text, "utf-8")
     os.replace(aside, path)
 
 
 def _split(text: str) -> tuple[str, list[str], str]:
-    """What stands before the entries, the entries, and what stands after them."""
+    """The text before the entries, the entries, and the text after them."""
     start = text.find(_HEAD)
     if start < 0 or (start > 0 and text[start - 1] != "\n"):
         return text, [], ""

@@ -1,7 +1,7 @@
-"""One process group for each stage: ``dvc repro --single-item`` with a log of its own.
+"""Runs each stage as a process group: ``dvc repro --single-item`` with its own log file.
 
-Every process of a stage holds the log open under one lock, so the lock comes free when the last of
-them is gone, whoever reaps it.
+All processes of a stage share one lock on the log. The lock becomes free when the last of them has
+ended. This also works for processes that are no children of this one.
 """
 
 import fcntl
@@ -18,14 +18,14 @@ from types import MappingProxyType
 from flows.graph import DVC, error_line
 
 GRACE_SECONDS = 20.0
-"""So long a stage may take to end after it was told to."""
+"""Seconds between the signal to end and the signal that kills a stage."""
 POLL_SECONDS = 0.05
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Runs stages through DVC; ``logs`` is the folder of their logs. Safe to call from threads."""
+    """Runs stages through DVC. ``logs`` is the folder of their logs. Threads may share it."""
 
     logs: Path
     _groups: dict[int, Path] = field(init=False, default_factory=dict)
@@ -33,21 +33,21 @@ class Processes:
     _guard: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def log(self, stage: str) -> Path:
-        """Where a stage's output goes."""
+        """Path of the log file of a stage."""
         return self.logs / f"{stage.replace('dvc.yaml:', '')}.log"
 
     def run(self, stage: str, variables: Mapping[str, str] = NO_VARIABLES) -> str:
-        """Let DVC check one stage and run it if anything changed; returns the cause of a failure.
+        """Let DVC check one stage and run it if anything has changed.
 
-        DVC alone decides whether there is anything to do, and restores what it has run before.
-        ``variables`` join the stage's environment.
+        DVC alone decides whether to run the stage, or to restore outputs from its cache.
+        ``variables`` are added to the environment. Returns the cause of a failure, or "".
         """
         return self.execute(stage, [*DVC, "repro", "--single-item", stage], variables)
 
     def execute(
         self, stage: str, command: Sequence[str], variables: Mapping[str, str] = NO_VARIABLES
     ) -> str:
-        """Run a command under the log of ``stage``; returns the cause of a failure."""
+        """Run a command that writes to the log of ``stage``. Returns as ``run`` does."""
         path = self.log(stage)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as log:
@@ -63,7 +63,7 @@ class Processes:
         return error_line(path.read_text("utf-8", "replace"), code) if code else ""
 
     def stop(self) -> None:
-        """End every stage and wait until its last process is gone; start none any more."""
+        """End every stage, wait until its last process has ended, and start no other stage."""
         with self._guard:
             self._stopped.set()
             groups = dict(self._groups)
@@ -94,7 +94,7 @@ class Processes:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the lock of an open log, unless another process holds it."""
+    """Lock an open log. Returns False if another process holds the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -25,15 +25,14 @@ from prefect.states import Completed, Failed
 from flows.graph import DVC
 from flows.processes import Processes
 from flows.schedule import Schedule, kind
-from flows.side_by_side import LOGS, plan, stoppable
-from flows.side_by_side import reproduce as run_side_by_side
+from flows.side_by_side import LOGS, plan, run_schedule, stoppable
 
 PARENT_RUN, PARENT_TASK = "COSEARCH_FLOW_RUN", "COSEARCH_TASK_RUN"
-"""Where a stage finds the run and the task run that it belongs to."""
+"""Environment variables that tell a stage the flow run and the task run to which it belongs."""
 
 
 @task(name="stage", cache_policy=NO_CACHE, persist_result=False)
-def run_stage(stage: str, processes: Processes, command: Sequence[str] = ()) -> State[Any]:
+def stage_task(stage: str, processes: Processes, command: Sequence[str] = ()) -> State[Any]:
     """One stage, or another command under its name; the cause of a failure is the state's word."""
     variables = {PARENT_RUN: runtime.flow_run.name, PARENT_TASK: runtime.task_run.id}
     if command:
@@ -52,7 +51,8 @@ def note_unchanged(stage: str) -> State[Any]:
 
 @dataclass(slots=True)
 class TaskRunner:
-    """Runs each stage as a task of the flow whose context it was made in, from any thread."""
+    """Runs each stage as a task of the current flow. Threads may call it, because it keeps the
+    context of the flow in which it was created."""
 
     upstream: Mapping[str, frozenset[str]]
     processes: Processes
@@ -60,20 +60,21 @@ class TaskRunner:
     context: Context = field(default_factory=copy_context)
 
     def run(self, stage: str) -> str:
-        """Run the stage to its end; returns the cause of a failure."""
-        state = self.context.copy().run(self.call, run_stage, stage, self.processes)
+        """Run the stage to its end. Returns the cause of a failure, or "" after a success."""
+        state = self.context.copy().run(self.call, stage_task, stage, self.processes)
         return (state.message or "failed") if not state.is_completed() else ""
 
     def note(self, stage: str) -> None:
-        """Show a stage that is not run. Below one that failed Prefect calls it NotReady."""
+        """Show a stage that does not run. Prefect calls it NotReady if a stage before it has
+        failed."""
         self.call(note_unchanged, stage)
 
     def stop(self) -> None:
-        """End every stage that runs."""
+        """End every running stage."""
         self.processes.stop()
 
     def call(self, what: Any, stage: str, *arguments: Any) -> State[Any]:
-        """The final state of a task that comes after those of the stages before it."""
+        """Run a task after the tasks of the stages before it, and return its final state."""
         before = [self.states[name] for name in self.upstream[stage] if name in self.states]
         named = what.with_options(name=kind(stage), task_run_name=stage)
         state: State[Any] = named(stage, *arguments, wait_for=before, return_state=True)
@@ -102,19 +103,19 @@ def reproduce(
     for name in schedule.graph.order:
         if name in schedule.done:
             runner.note(name)
-    run_side_by_side(schedule, runner, processes.log, jobs)
+    run_schedule(schedule, runner, processes.log, jobs)
     for name in filter(schedule.dropped.get, schedule.graph.order):
         runner.note(name)
     return conclude(schedule)
 
 
 def experiment(names: Sequence[str], overrides: Sequence[str], processes: Processes) -> State[Any]:
-    """One task around ``dvc exp run``; its stages report as they run."""
+    """Run ``dvc exp run`` as one task. Its stages report to the server as usual."""
     values = [word for override in overrides for word in ("--set-param", override)]
     title = re.sub(r"[^\w-]+", "-", runtime.flow_run.name)
     command = [*DVC[:-1], "exp", "run", "--temp", "--name", title, *values, *names]
     runner = TaskRunner({title: frozenset()}, processes)
-    state = runner.call(run_stage, title, processes, command)
+    state = runner.call(stage_task, title, processes, command)
     if not state.is_completed():
         return Failed(message=f"{title}: {state.message}")
     create_markdown_artifact(
@@ -124,7 +125,7 @@ def experiment(names: Sequence[str], overrides: Sequence[str], processes: Proces
 
 
 def conclude(schedule: Schedule) -> State[Any]:
-    """How the flow ended, and where its reports are."""
+    """The final state of the flow. After a success an artifact lists the reports."""
     reports = [report for name in schedule.graph.order if (report := report_of(name))]
     if reports and not schedule.failed:
         create_markdown_artifact("\n".join(f"- `{path}`" for path in reports), key="reports")
@@ -135,7 +136,7 @@ def conclude(schedule: Schedule) -> State[Any]:
 
 
 def report_of(stage: str) -> Path | None:
-    """The page that a report stage leaves."""
+    """Path of the page that a report stage writes, or None for another stage."""
     folder, _, name = stage.rpartition("dvc.yaml:")
     if kind(name) != "report":
         return None
@@ -144,7 +145,7 @@ def report_of(stage: str) -> Path | None:
 
 
 def profile_of(folder: Path) -> str:
-    """The profile whose graph a folder runs."""
+    """Name of the profile whose graph lies in ``folder``. Raises ValueError if it names none."""
     found = re.search(r"^profile: (\S+)", (folder / "profile.yaml").read_text("utf-8"), re.M)
     if found is None:
         raise ValueError(f"{folder / 'profile.yaml'}: names no profile")
@@ -152,7 +153,11 @@ def profile_of(folder: Path) -> str:
 
 
 def folder_of(profile: str) -> str:
-    """What stands before the names of a profile's stages; nothing for the profile of the root."""
+    """Prefix of the stages of a profile: the path of its dvc.yaml, or "" for the profile of the
+    root.
+
+    Raises ValueError if the profile has no dvc.yaml.
+    """
     if profile_of(Path()) == profile:
         return ""
     if not Path("profiles", profile, "dvc.yaml").is_file():
@@ -161,7 +166,7 @@ def folder_of(profile: str) -> str:
 
 
 def alive(url: str) -> bool:
-    """Whether a server answers in time; a busy one takes seconds."""
+    """True if the server answers within ten seconds. A busy server takes a few."""
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10.0) as answer:
             return bool(answer.status == 200)
@@ -170,7 +175,7 @@ def alive(url: str) -> bool:
 
 
 def main() -> int:
-    """Run from the command line; the exit code is 0, or 1 after a failure."""
+    """Run from the command line. The exit code is 0, or 1 after a failure."""
     parser = argparse.ArgumentParser(prog="python -m flows.reproduce", description=__doc__)
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="stage of dvc.yaml")
     parser.add_argument("--profile", default=profile_of(Path()))

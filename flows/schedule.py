@@ -1,4 +1,4 @@
-"""Which stage of a graph starts next: a stage is ready as soon as what it waits for is done."""
+"""Decides which stage of a graph starts next: one whose predecessors are all done."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -8,10 +8,11 @@ from flows.graph import Graph
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Where every stage of a graph stands.
+    """The state of every stage of a graph.
 
-    ``seconds`` says how long stages took before, where known; it decides only the order among ready
-    stages. ``fresh`` stages are done from the start. A stage below a failed one is ``dropped``.
+    ``seconds`` are the known durations of earlier runs. They only decide the order among ready
+    stages. The ``fresh`` stages are done from the start. ``failed`` maps a stage to the cause, and
+    ``dropped`` maps a stage that cannot run to the failed stage before it.
     """
 
     graph: Graph
@@ -28,21 +29,22 @@ class Schedule:
         self._lengths.update(path_seconds(self.graph, expected(self.graph, self.seconds)))
 
     def ready(self) -> list[str]:
-        """Stages that may start now; the head of the longest remaining path comes first."""
+        """Stages that may start now. The start of the longest remaining path comes first."""
         found = [name for name in self.waiting() if self.graph.upstream[name] <= self.done]
         return sorted(found, key=lambda name: -self._lengths[name])
 
     def waiting(self) -> list[str]:
-        """Stages that have not been started or dropped, in the graph's order."""
+        """Stages that are neither started nor dropped nor done, in the order of the graph."""
         seen = self.done | self.running | self.failed.keys() | self.dropped.keys()
         return [name for name in self.graph.order if name not in seen]
 
     def start(self, name: str) -> None:
-        """``name`` runs."""
+        """Record that ``name`` runs."""
         self.running.add(name)
 
     def finish(self, name: str, cause: str) -> None:
-        """``name`` ended; an empty ``cause`` means well, else everything below it is dropped."""
+        """Record that ``name`` ended. An empty ``cause`` means success. After a failure all stages
+        that depend on ``name`` are dropped."""
         self.running.remove(name)
         if not cause:
             self.done.add(name)
@@ -52,7 +54,8 @@ class Schedule:
             self.dropped.setdefault(below, name)
 
     def seconds_left(self, jobs: int, elapsed: Mapping[str, float]) -> float | None:
-        """At least so long to the end with ``jobs`` at once; None where nothing was ever timed."""
+        """A lower bound of the seconds to the end with ``jobs`` stages at once, or None if no stage
+        has a known duration."""
         if not self.seconds:
             return None
         rest = expected(self.graph, self.seconds)
@@ -66,8 +69,10 @@ class Schedule:
 
 
 def expected(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
-    """Seconds of every stage: its own, else the mean of its kind (``train@cosearch-0`` is a
-    ``train``), else the mean of all; 1 where nothing is known."""
+    """Expected seconds of every stage: its own, else the mean of its kind, else the mean of all.
+
+    ``train@cosearch-0`` is of the kind ``train``. Without any known duration a stage takes 1.
+    """
     kinds: dict[str, list[float]] = {}
     for name, value in seconds.items():
         kinds.setdefault(kind(name), []).append(value)
@@ -76,7 +81,7 @@ def expected(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
 
 
 def path_seconds(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
-    """Seconds of the longest path that starts with each stage, the stage included."""
+    """For each stage the seconds of the longest path that starts with it, the stage included."""
     below = dict.fromkeys(graph.order, 0.0)
     lengths = {}
     for name in reversed(graph.order):
@@ -87,7 +92,7 @@ def path_seconds(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]
 
 
 def kind(name: str) -> str:
-    """The stage's name without its place among the instances."""
+    """The name of a stage without its instance: ``train`` for ``train@cosearch-0``."""
     return name.split("@", 1)[0]
 
 

@@ -21,7 +21,7 @@ NAME = "cosearch"
 
 
 def make_pool(pool: str) -> None:
-    """Make the work pool unless it is there."""
+    """Create the work pool if it does not exist."""
     with get_client(sync_client=True) as client:
         try:
             client.create_work_pool(WorkPoolCreate(name=pool, type="process"))
@@ -30,7 +30,7 @@ def make_pool(pool: str) -> None:
 
 
 def deploy(pool: str, cron: str | None) -> None:
-    """Register the deployment; a scheduled run has the default parameters."""
+    """Register the deployment. A scheduled run has the default parameters of the flow."""
     source: Any = flow.from_source(str(Path.cwd()), ENTRY)
     source.deploy(
         name=NAME,

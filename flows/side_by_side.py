@@ -24,12 +24,12 @@ STOPPED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopped(BaseException):
-    """The run was told to end. No Exception, so nothing on the way takes it for a failure."""
+class RunStopped(BaseException):
+    """A signal ended the run. It is a BaseException, so that no ``except Exception`` catches it."""
 
 
 def main() -> int:
-    """Run from the command line; the exit code is 0, 1 after a failure, 130 when stopped."""
+    """Run from the command line. The exit code is 0, 1 after a failure, or 130 after a signal."""
     parser = argparse.ArgumentParser(prog="python -m flows.side_by_side", description=__doc__)
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="stage of dvc.yaml")
     parser.add_argument("--jobs", type=_positive, default=2, help="stages at once (default 2)")
@@ -42,20 +42,20 @@ def main() -> int:
                 print("\n".join(describe(schedule)))
                 return 0
             processes = Processes(LOGS)
-            return reproduce(schedule, processes, processes.log, arguments.jobs)
+            return run_schedule(schedule, processes, processes.log, arguments.jobs)
     except GraphError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except Stopped:
+    except RunStopped:
         print("stopped; start it again to go on", file=sys.stderr)
         return STOPPED
 
 
 def plan(targets: Sequence[str]) -> Schedule:
-    """Ask DVC once for the graph and for what has changed.
+    """Ask DVC once for the graph and for the changed stages.
 
-    A stage that is as the lock says, below none that is not, needs no process of its own to find
-    that out. Below one that runs, DVC has to look again when its turn comes.
+    A stage is fresh if neither it nor a stage before it has changed. A fresh stage starts no
+    process. For every other stage DVC checks again when its turn comes.
     """
     graph = read_graph(targets)
     stale = graph.downstream(read_changed(targets) & set(graph.order))
@@ -63,7 +63,7 @@ def plan(targets: Sequence[str]) -> Schedule:
 
 
 def describe(schedule: Schedule) -> list[str]:
-    """The plan, a line for each stage: what it would do, how long it took last, what it awaits."""
+    """The plan, one line per stage: action, expected seconds, and the stages before it."""
     seconds = expected(schedule.graph, schedule.seconds)
     lines = []
     for name in schedule.graph.order:
@@ -77,8 +77,13 @@ def describe(schedule: Schedule) -> list[str]:
     return lines
 
 
-def reproduce(schedule: Schedule, runner: Runner, place: Callable[[str], object], jobs: int) -> int:
-    """Run the schedule and report; returns the exit code. ``place`` says where a log is."""
+def run_schedule(
+    schedule: Schedule, runner: Runner, place: Callable[[str], object], jobs: int
+) -> int:
+    """Run the schedule and report the failures. ``place`` gives the path of a stage's log.
+
+    Returns the exit code: 1 if a stage failed, else 0.
+    """
     watch = Watch(jobs, place)
     watch.say(f"{len(schedule.done)} of {len(schedule.graph.order)} stages unchanged")
     with ordered_locks(schedule.graph.order):
@@ -93,15 +98,15 @@ def reproduce(schedule: Schedule, runner: Runner, place: Callable[[str], object]
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turn the signals that end a program into ``Stopped``, once; later ones find it on its way.
+    """Raise ``RunStopped`` at the first signal that ends a program, and ignore further signals.
 
-    A signal that is ignored already, as under nohup, stays ignored.
+    A signal that is ignored already, for example under nohup, stays ignored.
     """
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        raise Stopped
+        raise RunStopped
 
     before = {each: signal.getsignal(each) for each in _SIGNALS}
     for each, handler in before.items():

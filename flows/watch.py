@@ -1,4 +1,4 @@
-"""What a run of many stages shows: a live line in a terminal, plain lines elsewhere."""
+"""Shows the progress of many stages: a live line in a terminal, plain lines elsewhere."""
 
 import shutil
 import sys
@@ -10,12 +10,12 @@ from typing import TextIO
 from flows.schedule import Schedule
 
 EVERY_SECONDS = 20.0
-"""Plain lines come at most this far apart, so that silence means trouble."""
+"""Seconds between two plain lines. A longer silence means a problem."""
 
 
 @dataclass(slots=True)
 class Watch:
-    """Tells what starts, ends and goes on. ``place`` says where a stage's log is."""
+    """Prints which stages start, run and end. ``place`` gives the path of a stage's log."""
 
     jobs: int
     place: Callable[[str], object]
@@ -29,7 +29,7 @@ class Watch:
         self._began = self._printed = self.clock()
 
     def __call__(self, schedule: Schedule) -> None:
-        """Tell the news since the last call, then where everything stands."""
+        """Print what has changed since the last call, then the state of the run."""
         for name in [name for name in self._starts if name not in schedule.running]:
             took = _duration(self.clock() - self._starts.pop(name))
             cause = schedule.failed.get(name)
@@ -47,7 +47,7 @@ class Watch:
             self.say(f"        {self.standing(schedule)}")
 
     def standing(self, schedule: Schedule) -> str:
-        """One line: how many are done, what runs, and the time."""
+        """The state of the run in one line: done stages, running stages, and the time."""
         now = self.clock()
         spent = {name: now - start for name, start in self._starts.items()}
         runs = ", ".join(f"{name} {_duration(seconds)}" for name, seconds in spent.items())
@@ -62,7 +62,7 @@ class Watch:
         return ", ".join(parts)
 
     def say(self, line: str) -> None:
-        """Print a line above the live one."""
+        """Print a line above the live line."""
         self._printed = self.clock()
         clear = "\r\x1b[K" if self.out.isatty() else ""
         print(f"{clear}{line}", file=self.out, flush=True)

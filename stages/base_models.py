@@ -13,7 +13,7 @@ from cosearch.pretrain.recipe import Recipe, override, world_interface
 from cosearch.run.stage import Stage, run_stage
 
 PACKAGED = "mini"
-"""The profile whose models come in packages, and not from the hub."""
+"""The profile whose models come from packages instead of the hub."""
 
 
 def page(stage: Stage) -> None:
@@ -25,7 +25,7 @@ def page(stage: Stage) -> None:
         return
     settings.asked.add("base_models")
     set_threads(settings.file.runtime.threads)
-    # `only` is no part of the recipe: it names the models to make, the others stay.
+    # `only` does not belong to the recipe. It names the models to make; the others stay.
     block = dict(settings.file.base_models)
     only = block.pop("only", list(LESSONS))
     recipe = override(Recipe(), block)
@@ -34,10 +34,10 @@ def page(stage: Stage) -> None:
 
 
 def obtain(settings: Settings, root: Path, get: Download, say: Callable[[str], None]) -> None:
-    """Fetch the models of a profile that trains none, or check them where they are there.
+    """Fetch the models of a profile that trains none, or check the ones that are there.
 
-    A profile that was made like another one has that one's models, by a link. Raises ValueError
-    that says what to do where they cannot be had.
+    A profile that was made like another one links to the models of that one. Raises ValueError with
+    advice if a model is missing and cannot be fetched.
     """
     folder = root / "models" / settings.profile
     owner = folder.resolve().name if folder.is_symlink() else settings.profile

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.__main__ import MARKS, readme_block, write_readme
+from cosearch.commands.readme import MARKS, readme_block, write_readme
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,1 +1,1 @@
-"""The small commands of ``python -m cosearch`` beside the graph."""
+"""The commands of ``python -m cosearch``. None of them is a stage of the graph."""

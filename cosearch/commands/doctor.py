@@ -1,6 +1,6 @@
-"""``python -m cosearch doctor``: what this machine can run of a profile, and the fix for each lack.
+"""``python -m cosearch doctor``: checks if this machine can run a profile, and names fixes.
 
-What is looked at comes in through ``Probes``, so that nothing here depends on the machine.
+Everything about the machine comes in through ``Probes``, so that tests can describe a machine.
 """
 
 import importlib.metadata
@@ -16,17 +16,18 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
+from cosearch.commands.console import open_console
 from cosearch.files.artifacts import Paths
 from cosearch.params import blocks
 from cosearch.params.plan import Least
-from cosearch.params.settings import Settings
+from cosearch.params.settings import Settings, load_settings
 from cosearch.plan.cost import Machine
 from cosearch.plan.layout import GIB
 from cosearch.plan.outlook import Outlook
 from cosearch.plan.tables import settings_text
 
 PYTHON = ((3, 11), (3, 13))
-"""Versions that the pins allow: from, and below."""
+"""The first Python version that the pins allow, and the first that they refuse."""
 PACKAGES = ("torch", "transformers", "polars", "pyarrow", "pydantic", "dvc", "deepspeed")
 GPU_PACKAGES = ("vllm", "faiss-gpu")
 FAISS = ("faiss-cpu", "faiss-gpu")
@@ -35,48 +36,54 @@ SETUP, SETUP_GPU = "make setup", "make setup EXTRAS=gpu,dev"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A GPU and its memory, GiB."""
+    """A GPU. ``memory`` is in GiB."""
 
     name: str
     memory: float
 
 
 class Probes(Protocol):
-    """What is asked of a machine."""
+    """Questions about a machine."""
 
     def python(self) -> tuple[int, int]:
-        """Major and minor version."""
+        """Major and minor version of Python."""
 
     def version(self, package: str) -> str | None:
-        """Of an installed package."""
+        """Version of an installed package, or None."""
 
     def cards(self) -> Sequence[Card]:
-        """GPUs, none where there are none."""
+        """All GPUs of the machine."""
 
     def cores(self) -> int:
-        """CPU cores that may be used."""
+        """Number of CPU cores that this process may use."""
 
     def memory(self) -> float:
-        """GiB of host memory."""
+        """Host memory in GiB."""
 
     def disk(self) -> float:
-        """GB free where outputs go."""
+        """Free disk space in GB at the place of the outputs."""
 
     def variable(self, name: str) -> str | None:
-        """A variable of the environment."""
+        """Value of an environment variable, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. ``fix`` is None where nothing is lacking."""
+    """The result of one check. ``fix`` is None if nothing is lacking."""
 
     name: str
     found: str
     fix: str | None = None
 
 
+def diagnose(profile: str) -> bool:
+    """Print what this machine has and lacks for the profile. Returns True if nothing is lacking."""
+    findings = examine(load_settings(profile), Paths(profile), real_probes())
+    return show_findings(findings, profile, open_console())
+
+
 def examine(settings: Settings, paths: Paths, probes: Probes, root: Path = Path()) -> list[Finding]:
-    """Everything that the profile needs, in the order in which lacks are best mended."""
+    """Check everything that the profile needs, in the order in which a user should fix it."""
     return [
         *_packages(settings, probes),
         *_hardware(settings, probes),
@@ -87,7 +94,7 @@ def examine(settings: Settings, paths: Paths, probes: Probes, root: Path = Path(
 
 
 def show_findings(findings: Sequence[Finding], profile: str, console: Console) -> bool:
-    """Print the findings; returns whether the profile can run."""
+    """Print the findings. Returns True if nothing is lacking."""
     if console.is_terminal:
         console.print(_table(findings, profile))
     else:
@@ -153,7 +160,7 @@ def _hardware(settings: Settings, probes: Probes) -> Iterator[Finding]:
 
 
 def _fit(settings: Settings, cards: Sequence[Card]) -> Finding:
-    """Whether joint training fits on the GPUs, by the smallest of them."""
+    """Check if joint training fits on the GPUs. All count as if they were the smallest one."""
     outlook = Outlook.of(settings)
     usual = settings.file.plan.gpus[settings.file.plan.gpu]
     gpu = usual.model_copy(update={"memory": min(card.memory for card in cards)})
@@ -205,7 +212,7 @@ def _amount(name: str, have: float, least: float, unit: str, fix: str) -> Findin
 
 
 def _fetch_models(settings: Settings) -> str:
-    """How models of the profile are had."""
+    """The command that provides the models of the profile."""
     if settings.section(blocks.Data).source == "world":
         return "git checkout models, or make base-models"
     if settings.profile in settings.file.hub:
@@ -214,7 +221,7 @@ def _fetch_models(settings: Settings) -> str:
 
 
 def _fetch_data(settings: Settings) -> str:
-    """How data of the profile are had."""
+    """The command or advice that provides the data of the profile."""
     if settings.profile in settings.file.hub:
         return f"make {settings.profile}-data"
     return "put it there, or name its folder: COSEARCH_DATA=folder"
@@ -222,21 +229,21 @@ def _fetch_data(settings: Settings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RealProbes:
-    """This machine."""
+    """Answers for this machine."""
 
     def python(self) -> tuple[int, int]:
-        """Of the running interpreter."""
+        """Version of the running interpreter."""
         return sys.version_info[:2]
 
     def version(self, package: str) -> str | None:
-        """From the installed distributions; nothing is imported."""
+        """Version from the package's metadata. Imports nothing."""
         try:
             return importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             return None
 
     def cards(self) -> list[Card]:
-        """From nvidia-smi; none where it is missing or fails."""
+        """GPUs that nvidia-smi lists. Empty if it is missing or fails."""
         query = ["--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
         try:
             done = subprocess.run(
@@ -247,31 +254,31 @@ class RealProbes:
         return read_cards(done.stdout)
 
     def cores(self) -> int:
-        """That this process may run on."""
+        """Number of CPU cores that this process may use."""
         return len(os.sched_getaffinity(0))
 
     def memory(self) -> float:
-        """Of the machine, or of the control group where that allows less."""
+        """Memory of the machine, or the limit of the control group if that is lower, in GiB."""
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         limit = Path("/sys/fs/cgroup/memory.max")
         text = limit.read_text("utf-8").strip() if limit.is_file() else "max"
         return min(pages, int(text) if text.isdigit() else pages) / GIB
 
     def disk(self) -> float:
-        """Free below the working folder."""
+        """Free space of the disk with the working folder, in GB."""
         return shutil.disk_usage(".").free / 1e9
 
     def variable(self, name: str) -> str | None:
-        """Of this process."""
+        """Value in the environment of this process, or None."""
         return os.environ.get(name)
 
 
 def read_cards(text: str) -> list[Card]:
-    """GPUs of nvidia-smi's ``name, MiB`` lines."""
+    """Parse the ``name, MiB`` lines of nvidia-smi."""
     rows = [line.rpartition(",") for line in text.splitlines() if "," in line]
     return [Card(name.strip(), float(memory) / 1024) for name, _, memory in rows]
 
 
 def real_probes() -> Probes:
-    """The probes of this machine."""
+    """Probes that ask this machine."""
     return RealProbes()

@@ -1,8 +1,8 @@
-"""A profile over a user's own files: ``python -m cosearch init``.
+"""``python -m cosearch init``: makes a profile over a user's own questions and corpus.
 
-The files are checked whole, with the first faulty rows by line; then ``profiles/NAME`` and a block
-of params.yaml are written. The block is a copy of another profile's, comments included, with its
-data and models exchanged; every other line of params.yaml stays to the byte.
+The command first checks both files completely and names the first faulty rows by line. Then it
+writes ``profiles/NAME`` and adds a block to params.yaml. The block is a copy of another profile's,
+comments included, with other data and models. No other byte of params.yaml changes.
 """
 
 import json
@@ -14,30 +14,30 @@ from pathlib import Path
 from typing import TypeVar
 
 from cosearch.data.corpus import passages_of
-from cosearch.data.formats import FORMATS, Row, sniff
+from cosearch.data.formats import FORMATS, SourceRow, sniff
 from cosearch.data.questions import order_key
+from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import write_jsonl, write_text
 from cosearch.files.hashes import hash_file
 from cosearch.params.settings import load_settings
 
 SHOWN_FAULTS = 5
-SPLITS = ("train", "dev", "test")
 SHARES = (0.6, 0.8, 1.0)
-"""Where rows name no split: the shares of train, and of train and dev, in hash order."""
+"""Cumulative shares of train, dev and test in hash order, for rows that name no split."""
 Parsed = TypeVar("Parsed")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A new profile: rows by split, passages, and what was written."""
+class NewProfile:
+    """A profile that was made: its name, rows by split, and number of passages."""
 
     name: str
     splits: dict[str, int]
     passages: int
 
     def lines(self) -> list[str]:
-        """What was found, and the commands that come next."""
+        """Lines for the user: the counts, what was written, and the next commands."""
         counts = ", ".join(f"{number} {split}" for split, number in self.splits.items())
         graph = f"profiles/{self.name}/dvc.yaml"
         return [
@@ -51,11 +51,11 @@ class Found:
 
 def make_profile(
     name: str, questions: Path, corpus: Path, *, like: str, kind: str, root: Path = Path()
-) -> Found:
-    """Check the files and write the profile ``name`` after the pattern of ``like``.
+) -> NewProfile:
+    """Check the files and write the profile ``name`` with the settings of the profile ``like``.
 
     Raises:
-        ValueError: a name that is taken or not one, faulty rows, too few of them.
+        ValueError: the name is malformed or taken, or a file has faulty or too few rows.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r}: a name has lower case letters, digits and underscores")
@@ -81,15 +81,18 @@ def make_profile(
     params = root / "params.yaml"
     write_text(params, add_profile(params.read_text("utf-8"), name, like, data))
     load_settings(name, params)
-    return Found(name, counts, passages)
+    return NewProfile(name, counts, passages)
 
 
-def check_questions(path: Path) -> list[tuple[str, Row]]:
-    """Rows with their ids, of any known format. Raises ValueError with the first faulty rows."""
+def check_questions(path: Path) -> list[tuple[str, SourceRow]]:
+    """Read questions of any known format. Returns (id, row) pairs.
+
+    Raises ValueError that names the first faulty rows.
+    """
     form: list[str] = []
     seen: set[str] = set()
 
-    def parse(number: int, record: dict[str, object]) -> tuple[str, Row]:
+    def parse(number: int, record: dict[str, object]) -> tuple[str, SourceRow]:
         if not form and (found := sniff(record)):
             form.append(found)
         if not form:
@@ -104,7 +107,7 @@ def check_questions(path: Path) -> list[tuple[str, Row]]:
 
 
 def check_corpus(path: Path) -> int:
-    """Number of passages. Raises ValueError with the first faulty rows."""
+    """Count the passages. Raises ValueError that names the first faulty rows."""
     seen: set[str] = set()
 
     def parse(number: int, record: dict[str, object]) -> int:
@@ -119,8 +122,11 @@ def check_corpus(path: Path) -> int:
     return sum(_rows(path, parse))
 
 
-def assign_splits(rows: Sequence[tuple[str, Row]]) -> list[str]:
-    """The splits that the rows name, or else a split by hash order that no row's place changes."""
+def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
+    """The split of each row: the one that it names, if all rows name one, else one by hash order.
+
+    Hash order depends on ids only, so a row keeps its split if the rows change places.
+    """
     named = [row.split for _, row in rows]
     if all(split in SPLITS for split in named):
         return [split for split in named if split]
@@ -133,8 +139,10 @@ def assign_splits(rows: Sequence[tuple[str, Row]]) -> list[str]:
 
 
 def data_block(name: str, kind: str, corpus: str, source: str) -> str:
-    """The ``data`` block of params.yaml; ``source`` names the files' contents, so that a change of
-    theirs changes the parameters."""
+    """The ``data`` block of params.yaml.
+
+    ``source`` contains the hashes of the files, so that a change of a file changes the parameters.
+    """
     path = f"profiles/{name}/questions.jsonl"
     files = "".join(
         f"            {split}: {{path: {path}, split: {split},"
@@ -152,7 +160,7 @@ def data_block(name: str, kind: str, corpus: str, source: str) -> str:
 
 
 def add_profile(text: str, name: str, like: str, data: str) -> str:
-    """params.yaml with a copy of profile ``like`` behind the last profile."""
+    """The text of params.yaml with a copy of profile ``like`` behind the last profile."""
     start, end = _span(text, r"^profiles:", 0)
     first, last = _span(text[start:end], rf"^  {like}:", 2)
     block = text[start + first : start + last]
@@ -166,14 +174,14 @@ def add_profile(text: str, name: str, like: str, data: str) -> str:
 
 
 def _rename_anchors(block: str, name: str) -> str:
-    """YAML takes an anchor once: those that the block defines get names of their own."""
+    """Rename the anchors that the block defines, because YAML allows each anchor only once."""
     for anchor in set(re.findall(r"(?<=[\s\[,])&(\w+)", block)):
         block = re.sub(rf"(?<=[\s\[,])([&*]){anchor}\b", rf"\1{name}_{anchor}", block)
     return block
 
 
 def _span(text: str, head: str, indent: int) -> tuple[int, int]:
-    """From a key's line to the next line that is indented no further."""
+    """Start and end of a key: from its line to the next line that is indented no deeper."""
     found = re.search(head, text, re.MULTILINE)
     if found is None:
         raise ValueError(f"params.yaml: no line {head!r}")
@@ -182,7 +190,7 @@ def _span(text: str, head: str, indent: int) -> tuple[int, int]:
 
 
 def _launch(like: str, root: Path) -> str:
-    """What starts a training stage of ``like``, by its profile.yaml."""
+    """The ``launch`` line in the profile.yaml of ``like``. It starts training stages."""
     for folder in (root / "profiles" / like, root):
         path = folder / "profile.yaml"
         told = path.read_text("utf-8") if path.is_file() else ""
@@ -193,7 +201,7 @@ def _launch(like: str, root: Path) -> str:
 
 
 def _link(folder: Path, name: str, like: str, root: Path) -> None:
-    """The folder's graph, parameters and models are those of the project and of ``like``."""
+    """Link the graph and parameters of the project, and the models of ``like``."""
     for file in ("dvc.yaml", "params.yaml"):
         (folder / file).symlink_to(Path("../..") / file)
     models = root / "models" / name
@@ -235,7 +243,7 @@ def _new(id_: str, seen: set[str]) -> str:
     return id_
 
 
-def _unified(pair: tuple[str, Row], split: str) -> dict[str, object]:
+def _unified(pair: tuple[str, SourceRow], split: str) -> dict[str, object]:
     id_, row = pair
     return {
         "id": id_,

@@ -1,4 +1,7 @@
-"""What runs, where it is, and what died: ``python -m cosearch status``, from the stages' leases."""
+"""``python -m cosearch status``: tells which stages run, how far they are, and which have died.
+
+The command reads the leases of the stages and needs no server.
+"""
 
 import time
 from collections.abc import Mapping
@@ -11,20 +14,20 @@ RUNS = Path(".runs")
 
 
 def status(runs: Path, now: float) -> list[str]:
-    """One line per stage that runs or did not end well, in name order; ``now`` is epoch seconds."""
+    """One line per stage that runs, stopped or died, in name order. ``now`` is in epoch seconds."""
     lines = []
     for path in sorted(runs.glob("*/*/lease.json")):
         name = path.parent.relative_to(runs).as_posix()
         try:
             said, alive = read_lease(path.parent)
-        except (OSError, ValueError):  # it ended just now, or is written by something else
+        except (OSError, ValueError):  # the stage has just ended, or the file is no lease
             continue
         lines.append(f"{name}: {_line(said, alive, now)}")
     return lines
 
 
 def show_status() -> None:
-    """Print ``status`` of the project in the current folder."""
+    """Print the ``status`` of the project in the current folder."""
     lines = status(RUNS, time.time())
     print("\n".join(lines) if lines else "nothing runs, and nothing was left unfinished")
 
@@ -45,7 +48,7 @@ def _where(said: Mapping[str, Any]) -> str:
 
 
 def _eta(said: Mapping[str, Any]) -> str:
-    """Time left, at the mean rate since this process first counted."""
+    """The remaining time at the mean rate since the process first reported progress."""
     if "done" not in said:
         return ""
     first, since = said["first"]

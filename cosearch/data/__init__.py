@@ -1,1 +1,1 @@
-"""Questions, passages and what is made of them before training: world, corpus, vectors."""
+"""Prepares the data before training: questions, passages, the corpus, its vectors and its index."""

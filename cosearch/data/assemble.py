@@ -17,18 +17,18 @@ from cosearch.data.questions import (
     sample_questions,
 )
 from cosearch.data.world import build_world
+from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import Paths, read_json, write_json, write_jsonl
 from cosearch.params.blocks import Data
 
-SPLITS = ("train", "dev", "test")
 WHOLE = frozenset({"bamboogle"})
-"""Sets too small to be sampled."""
+"""Data sets that are too small to be sampled. They are used completely."""
 
 
 def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
-    """Write questions, corpus, queries of lists and manifest of a profile; returns the manifest.
+    """Write questions, corpus, queries of lists and manifest of a profile. Returns the manifest.
 
-    ``folder`` holds the published files; the generated world needs none.
+    ``folder`` contains the published files. The generated world needs none.
     """
     passages: Iterable[Passage]
     if settings.source == "world":
@@ -53,7 +53,10 @@ def assemble(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
 
 
 def read_questions(paths: Paths, split: str) -> list[Question]:
-    """Questions of a split, or of lists (``lists/NAME``), as ``assemble`` wrote them."""
+    """Questions of a split, or of a source of lists (``lists/NAME``).
+
+    Raises ValueError if ``assemble`` has not written them.
+    """
     path = paths.questions(split)
     if not path.is_file():
         raise ValueError(f"{path}: no such file; run `dvc repro data` to make it")
@@ -61,7 +64,7 @@ def read_questions(paths: Paths, split: str) -> list[Question]:
 
 
 def read_kinds(paths: Paths) -> dict[str, str]:
-    """Kind (single or multi) of each data set."""
+    """Kind (``single`` or ``multi``) of each data set."""
     kinds: dict[str, str] = read_json(paths.data / "manifest.json")["kinds"]
     return kinds
 
@@ -95,7 +98,7 @@ def _from_world(
 
 
 def _world_record(rows: list[Question]) -> dict[str, Any]:
-    """What a generated set is, in the words of a published one's manifest."""
+    """Manifest of a generated set, with the keys of a published set's manifest."""
     content = json.dumps([asdict(row) for row in rows], sort_keys=True)
     return {
         "source": "generated",

@@ -1,9 +1,9 @@
-"""Models and data of a profile from the hub, pinned by revision and checked (Section 4.1).
+"""Fetches models and data of a profile from the hub, pinned by revision and checked (Section 4.1).
 
-What was fetched is told in ``fetched.json`` beside it: repository, revision, sha256 and rows. A
-published file whose hash is not known beforehand is bound by the first fetch; another content under
-the same revision is refused ever after. Without a network every missing file is named with its
-place at once, and a file that was put there by hand is bound as it is.
+``fetched.json`` beside the files records repository, revision, sha256 and rows. If params.yaml
+gives no hash of a published file, the first fetch records its hash, and later fetches refuse other
+content under the same revision. Without a network one error names all missing files with their
+places. A user may put a file there by hand, and then the fetch records its hash.
 """
 
 import gzip
@@ -24,21 +24,24 @@ from cosearch.params.hub import Hub, HubFile, HubModel
 RECORD = "fetched.json"
 
 Download = Callable[[str, str, str, str], Path]
-"""(model or dataset, repository, revision, file) -> a local copy. Raises OSError without one."""
+"""Maps ("model" or "dataset", repository, revision, file) to the path of a local copy.
+
+Raises OSError if there is no copy.
+"""
 
 
 def download(kind: str, repo: str, revision: str, name: str) -> Path:
-    """From the hub, or its cache. Raises OSError when neither has the file."""
+    """Download a file from the hub or take it from the cache. Raises OSError if neither has it."""
     from huggingface_hub import hf_hub_download
 
     return Path(hf_hub_download(repo, name, repo_type=kind, revision=revision))
 
 
 def fetch(hub: Hub, root: Path, data: Path, get: Download, say: Callable[[str], None]) -> None:
-    """Put models below ``root`` and data below ``data``; what is there and recorded stays.
+    """Put models below ``root`` and data below ``data``. Files that are recorded already stay.
 
-    Raises ValueError for files that cannot be had (all of them, with their places), for another
-    content than recorded or expected, and for a wrong number of rows.
+    Raises ValueError if files cannot be fetched (it names all of them with their places), if a file
+    has other content than recorded or expected, or a wrong number of rows.
     """
     lacking: list[str] = []
     for folder, model in hub.models.items():
@@ -55,7 +58,7 @@ def fetch(hub: Hub, root: Path, data: Path, get: Download, say: Callable[[str], 
 
 
 def _fetch_model(model: HubModel, folder: Path, get: Download) -> list[str]:
-    """Copy a model's files; returns what is lacking."""
+    """Copy the files of a model. Returns the missing ones."""
     record = _records(folder / RECORD)
     lacking = []
     for name in model.files:
@@ -80,7 +83,7 @@ def _fetch_model(model: HubModel, folder: Path, get: Download) -> list[str]:
 
 
 def _fetch_file(file: HubFile, target: Path, path: Path, name: str, get: Download) -> list[str]:
-    """Cut a data file out of its published one; returns what is lacking."""
+    """Cut a data file out of the published file. Returns it as missing if there is no copy."""
     record = _records(path)
     wanted = file.model_dump(mode="json", exclude={"sha256"})
     known = record.get(name, {})
@@ -112,7 +115,8 @@ def _fetch_file(file: HubFile, target: Path, path: Path, name: str, get: Downloa
 
 
 def _cut(found: Path, file: HubFile, target: Path) -> int:
-    """Write the wanted lines; returns their number. Raises ValueError for another number."""
+    """Write the wanted lines. Returns their number. Raises ValueError if it is not the expected
+    one."""
     rows = 0
 
     def write(aside: Path) -> None:
@@ -132,8 +136,10 @@ def _cut(found: Path, file: HubFile, target: Path) -> int:
 
 
 def _count(placed: Path, file: HubFile) -> int:
-    """Rows of a file that was put there by hand, already cut. Raises ValueError for another
-    number than wanted."""
+    """Number of rows of a file that a user has cut and put there by hand.
+
+    Raises ValueError if it is not the expected number.
+    """
     with placed.open("rb") as lines:
         rows = sum(1 for _ in lines)
     if file.rows not in (None, rows):
@@ -143,7 +149,7 @@ def _count(placed: Path, file: HubFile) -> int:
 
 @contextmanager
 def _lines(path: Path, member: str | None) -> Iterator[Iterator[bytes]]:
-    """Lines of a file, compressed or not, or of a member of an archive, read as a stream."""
+    """Stream the lines of a file, which may be compressed, or of a member of an archive."""
     if member is None:
         with _open(path) as opened:
             yield iter(opened)
@@ -158,7 +164,7 @@ def _lines(path: Path, member: str | None) -> Iterator[Iterator[bytes]]:
 
 
 def _wanted(file: HubFile) -> str:
-    """Which part of the published file is wanted, in words."""
+    """The wanted part of the published file, in words."""
     member = f" (of it {file.member})" if file.member else ""
     if file.exact or file.rows is None:
         return member
@@ -174,7 +180,7 @@ def _records(path: Path) -> dict[str, Any]:
 
 
 def _published(record: dict[str, Any], source: str) -> str | None:
-    """Hash of a published file as an earlier fetch found it, if one did."""
+    """Hash of a published file in the record of an earlier fetch, or None."""
     rows = (row["published_sha256"] for row in record.values() if row["source"] == source)
     return next((sha256 for sha256 in rows if sha256), None)
 

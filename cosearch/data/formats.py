@@ -1,7 +1,8 @@
-"""Row formats of the seven question-answering sets (Section 4.1): one record -> one ``Row``.
+"""Row formats of the seven question-answering sets (Section 4.1): one record -> one ``SourceRow``.
 
-``FORMATS`` is ordered from specific to general; a file's format is the first whose keys the first
-record has, or the one that is named. Golds are taken as they are published, aliases included.
+``FORMATS`` is ordered from specific to general. Parameters may name the format of a file. Otherwise
+it is the first format whose keys the first record has. Golds are those of the publisher, with
+aliases.
 """
 
 import ast
@@ -13,8 +14,8 @@ from cosearch.data.records import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A parsed record. ``id`` and ``split`` are None where the format carries none."""
+class SourceRow:
+    """A parsed record. ``id`` and ``split`` are None if the format has none."""
 
     text: str
     golds: tuple[str, ...]
@@ -26,10 +27,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A row format: the keys that give it away, and its parser (raises KeyError, ValueError)."""
+    """A row format: the keys that identify it, and its parser (raises KeyError, ValueError)."""
 
     keys: frozenset[str]
-    parse: Callable[[Record], Row]
+    parse: Callable[[Record], SourceRow]
 
 
 def sniff(record: Record) -> str | None:
@@ -37,8 +38,8 @@ def sniff(record: Record) -> str | None:
     return next((name for name, form in FORMATS.items() if form.keys <= record.keys()), None)
 
 
-def _unified(record: Record) -> Row:
-    return Row(
+def _unified(record: Record) -> SourceRow:
+    return SourceRow(
         text=_text(record, "question"),
         golds=_unique([*record["golden_answers"], *record["answer_aliases"]]),
         id=str(record["id"]),
@@ -47,34 +48,36 @@ def _unified(record: Record) -> Row:
     )
 
 
-def _verl(record: Record) -> Row:
+def _verl(record: Record) -> SourceRow:
     """Search-R1 and verl rows; ``ground_truth`` is a string or ``{"target": [...]}``."""
     truth = record["reward_model"]["ground_truth"]
     extra = record.get("extra_info") or {}
     question = record.get("question") or extra.get("question") or record["prompt"][-1]["content"]
-    return Row(
+    return SourceRow(
         text=_text({"question": question}, "question"),
         golds=_answers(truth["target"] if isinstance(truth, Mapping) else truth),
         id=record.get("id"),
     )
 
 
-def _flashrag(record: Record) -> Row:
-    return Row(_text(record, "question"), _answers(record["golden_answers"]), str(record["id"]))
+def _flashrag(record: Record) -> SourceRow:
+    return SourceRow(
+        _text(record, "question"), _answers(record["golden_answers"]), str(record["id"])
+    )
 
 
-def _triviaqa(record: Record) -> Row:
+def _triviaqa(record: Record) -> SourceRow:
     answer = record["Answer"]
-    return Row(
+    return SourceRow(
         text=_text(record, "Question"),
         golds=_unique([answer["Value"], *answer.get("Aliases", [])]),
         id=str(record["QuestionId"]),
     )
 
 
-def _popqa(record: Record) -> Row:
-    """PopQA's table; the JSON variant also carries paragraphs."""
-    return Row(
+def _popqa(record: Record) -> SourceRow:
+    """PopQA's table. The JSON variant also has paragraphs."""
+    return SourceRow(
         text=_text(record, "question"),
         golds=_answers(_literal(record["possible_answers"])),
         id=str(record["id"]),
@@ -82,8 +85,8 @@ def _popqa(record: Record) -> Row:
     )
 
 
-def _musique(record: Record) -> Row:
-    return Row(
+def _musique(record: Record) -> SourceRow:
+    return SourceRow(
         text=_text(record, "question"),
         golds=_unique([record["answer"], *record.get("answer_aliases", ())]),
         id=str(record["id"]),
@@ -91,9 +94,9 @@ def _musique(record: Record) -> Row:
     )
 
 
-def _hotpotqa(record: Record) -> Row:
-    """HotpotQA and 2WikiMultihopQA; the latter's ``answer_id`` leads to its table of aliases."""
-    return Row(
+def _hotpotqa(record: Record) -> SourceRow:
+    """HotpotQA and 2WikiMultihopQA. Only the latter has ``answer_id``, a key of its aliases."""
+    return SourceRow(
         text=_text(record, "question"),
         golds=_answers(record["answer"]),
         id=str(record["_id"]),
@@ -102,23 +105,23 @@ def _hotpotqa(record: Record) -> Row:
     )
 
 
-def _bamboogle(record: Record) -> Row:
+def _bamboogle(record: Record) -> SourceRow:
     second = record.get("Answer 2", "")
-    return Row(
+    return SourceRow(
         _text(record, "Question"), _unique([record["Answer"], *([second] if second else [])])
     )
 
 
-def _dpr(record: Record) -> Row:
-    return Row(_text(record, "question"), _answers(_literal(record["answers"])))
+def _dpr(record: Record) -> SourceRow:
+    return SourceRow(_text(record, "question"), _answers(_literal(record["answers"])))
 
 
-def _question_answer(record: Record) -> Row:
-    """NQ-open and its like: ``answer`` is a list, a string, or a list written as a string."""
+def _question_answer(record: Record) -> SourceRow:
+    """NQ-open and similar sets. ``answer`` is a list, a string, or a list written as a string."""
     answer = record["answer"]
     if isinstance(answer, str) and answer.startswith("["):
         answer = _literal(answer)
-    return Row(_text(record, "question"), _answers(answer))
+    return SourceRow(_text(record, "question"), _answers(answer))
 
 
 def _text(record: Record, key: str) -> str:
@@ -133,7 +136,7 @@ def _answers(value: Any) -> tuple[str, ...]:
 
 
 def _literal(cell: str) -> list[str]:
-    """A Python (or JSON) list written as text; anything else is refused."""
+    """Parse a Python (or JSON) list that is written as text. Raises ValueError for other text."""
     try:
         value = ast.literal_eval(cell)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
@@ -154,7 +157,7 @@ def _supporting_titles(paragraphs: Iterable[Mapping[str, Any]]) -> tuple[str, ..
     return _unique(part["title"] for part in paragraphs if part.get("is_supporting"))
 
 
-def _format(parse: Callable[[Record], Row], *keys: str) -> Format:
+def _format(parse: Callable[[Record], SourceRow], *keys: str) -> Format:
     return Format(frozenset(keys), parse)
 
 

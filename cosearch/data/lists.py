@@ -1,8 +1,9 @@
-"""Queries of the Fixed Ranker's lists from published files (Appendix): questions with answers, or
-BEIR queries with a collection of their own and judgements (qrels).
+"""Queries for the Fixed Ranker's lists, from published files (Appendix).
 
-A judged query's golds are the texts of its relevant passages. A passage contains itself, so the one
-rule "contains a gold" labels exactly the judged passages, and those that hold the same text.
+A source has questions with answers, or BEIR queries with a separate collection and judgements
+(qrels). The golds of a judged query are the texts of its relevant passages. A passage contains its
+own text. So the rule "a passage is relevant if it contains a gold" also works for judged queries:
+it selects the judged passages, and any others with the same text.
 """
 
 import csv
@@ -22,8 +23,10 @@ from cosearch.params.blocks import Data
 
 
 def write_lists(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
-    """Write the sampled queries of every source, and its collection where it has one; returns what
-    the manifest says of each. Raises ValueError, in one line, for a file that is wrong."""
+    """Write the sampled queries of every source, and its collection if it has one.
+
+    Returns the entry of each source for the manifest. Raises ValueError for a faulty file.
+    """
     found = {}
     for name, source in settings.lists.items():
         path, collection = folder / source.path, None
@@ -48,13 +51,16 @@ def write_lists(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
 
 
 def read_list_sources(paths: Paths) -> dict[str, bool]:
-    """Sources of lists by name: whether each has a collection of its own."""
+    """For each source of lists, True if it has a separate collection."""
     rows = read_json(paths.data / "manifest.json")["lists"]
     return {name: row["collection"] is not None for name, row in rows.items()}
 
 
 def read_qrels(path: Path) -> dict[str, list[str]]:
-    """Ids of relevant passages (score above 0) by query. Raises ValueError naming file and line."""
+    """Ids of relevant passages (score above 0) by query.
+
+    Raises ValueError that names the faulty file and line.
+    """
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     found: dict[str, list[str]] = {}
@@ -73,12 +79,12 @@ def read_qrels(path: Path) -> dict[str, list[str]]:
 
 
 def _sampled(ids: Iterable[str], name: str, count: int, seed: int) -> set[str]:
-    """The first ``count`` ids in seeded hash order, which their places in a file do not change."""
+    """The first ``count`` ids in seeded hash order. Their order in the file does not matter."""
     return set(sorted(ids, key=lambda id_: derive(seed, "lists", name, id_))[:count])
 
 
 def _texts(path: Path, wanted: set[str]) -> dict[str, str]:
-    """Texts of the wanted queries by id, in file order."""
+    """Texts of the wanted queries by id, in the order of the file."""
     found: dict[str, str] = {}
     for number, record in read_records(path):
         try:
@@ -95,8 +101,10 @@ def _texts(path: Path, wanted: set[str]) -> dict[str, str]:
 
 
 def _noted(passages: Iterable[Passage], bodies: dict[str, str]) -> Iterator[Passage]:
-    """The passages, with the texts of those that ``bodies`` asks for noted in it: one that the
-    corpus drops as a double is noted too."""
+    """Pass the passages on, and store the texts of those with a key in ``bodies`` there.
+
+    This includes passages that the corpus later drops as duplicates.
+    """
     for passage in passages:
         if passage.id in bodies:
             bodies[passage.id] = passage.text

@@ -1,12 +1,12 @@
-"""How long work of many like parts will still take; shown to people, stored nowhere."""
+"""Estimates the remaining time of work in many equal parts. It is shown to users, never stored."""
 
 from collections.abc import Callable
 
 
 class Pace:
-    """Time left, from what was done since the first call: work found finished does not count.
+    """Estimates the remaining time from the parts that were done since the first call.
 
-    ``clock`` gives seconds that never run backwards.
+    Parts that an earlier run has done do not count. ``clock`` returns seconds and never goes back.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -14,7 +14,7 @@ class Pace:
         self._start: tuple[float, int] | None = None
 
     def left(self, done: int, total: int) -> str:
-        """Such as ``2 h 05 min left``; empty while there is nothing to judge by."""
+        """For example ``2 h 05 min left``. Empty before the first progress and at the end."""
         now = self._clock()
         if self._start is None:
             self._start = (now, done)

@@ -1,4 +1,4 @@
-"""Loaders of the seven sets in their published formats, and the half sample (Section 4.1)."""
+"""Loads the seven data sets in their published formats, and draws the half sample (Section 4.1)."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 from cosearch.core.text import YES_NO_WORDS, normalize
 from cosearch.core.types import Question
-from cosearch.data.formats import FORMATS, Format, Row, sniff
+from cosearch.data.formats import FORMATS, Format, SourceRow, sniff
 from cosearch.data.records import Numbered, Record, read_json_lines, read_records
 from cosearch.files.hashes import hash_file
 
@@ -22,9 +22,12 @@ _SHEET_DATE = re.compile(r"\d{1,2}-[A-Z][a-z]{2}-\d{2}")
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """What to load. ``split`` selects rows where the format carries a split (None: all rows) and
-    is a label elsewhere; ``format`` None sniffs the first record; ``source`` names the origin and
-    revision; ``aliases`` is 2WikiMultihopQA's ``id_aliases.json``."""
+    """A file to load.
+
+    ``split`` selects rows if the format has a split (None selects all), and is only a label
+    otherwise. ``source`` names the origin and revision. A ``format`` of None means the format of
+    the first record. ``aliases`` is the path of 2WikiMultihopQA's ``id_aliases.json``.
+    """
 
     dataset: str
     path: Path
@@ -36,7 +39,7 @@ class QuestionFile:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """Questions in file order, and the manifest that binds them to their file."""
+    """Questions in the order of their file, and a manifest with the hash of that file."""
 
     questions: tuple[Question, ...]
     manifest: Mapping[str, Any]
@@ -45,8 +48,8 @@ class QuestionSet:
 def load_questions(file: QuestionFile) -> QuestionSet:
     """Read one set.
 
-    Raises ValueError, in one line with file, row and key, for a missing or truncated file, a row
-    that does not parse, a row without golds, duplicate ids, or a split without rows.
+    Raises ValueError, in one line with file, row and key, if the file is missing or truncated, a
+    row cannot be parsed or has no gold, an id occurs twice, or the split has no rows.
     """
     name, rows = _rows(file)
     aliases = _aliases(file.aliases) if file.aliases else {}
@@ -65,10 +68,11 @@ def load_questions(file: QuestionFile) -> QuestionSet:
 def sample_questions(
     questions: Sequence[Question], fraction: float, *, whole: frozenset[str] = frozenset()
 ) -> list[Question]:
-    """The ``eval_fraction`` sample: per data set the first share of ids in hash order.
+    """The ``eval_fraction`` sample: of each data set the first ``fraction`` of ids in hash order.
 
-    A larger fraction contains every smaller one, whatever the order of the file. Sets named in
-    ``whole`` are kept entire (Bamboogle has 125 rows). File order is preserved.
+    A larger sample contains every smaller one, and the order of the file does not matter. Data sets
+    in ``whole`` are kept completely (Bamboogle has 125 rows). The result keeps the order of
+    ``questions``. Raises ValueError if ``fraction`` is not in (0, 1].
     """
     if not 0.0 < fraction <= 1.0:
         raise ValueError(f"eval_fraction: {fraction} is not in (0, 1]")
@@ -83,11 +87,11 @@ def sample_questions(
 
 
 def order_key(dataset: str, id_: str) -> str:
-    """Sorts questions in an order that their places in a file do not change."""
+    """Sort key of a question. It depends on data set and id only, not on the place in a file."""
     return hashlib.sha256(f"cosearch-eval|{dataset}|{id_}".encode()).hexdigest()
 
 
-def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, Row]]]:
+def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, SourceRow]]]:
     records = read_records(file.path)
     first = next(records, None)
     if first is None:
@@ -100,14 +104,14 @@ def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, Row]]]:
     return name, _parsed(file, FORMATS[name], chain([first], records))
 
 
-def _parsed(file: QuestionFile, form: Format, records: Numbered) -> Iterator[tuple[int, Row]]:
+def _parsed(file: QuestionFile, form: Format, records: Numbered) -> Iterator[tuple[int, SourceRow]]:
     for number, record in records:
         row = _parse(file.path, number, form, record)
         if file.split is None or row.split is None or row.split == file.split:
             yield number, row
 
 
-def _parse(path: Path, number: int, form: Format, record: Record) -> Row:
+def _parse(path: Path, number: int, form: Format, record: Record) -> SourceRow:
     try:
         return form.parse(record)
     except KeyError as error:
@@ -117,12 +121,12 @@ def _parse(path: Path, number: int, form: Format, record: Record) -> Row:
 
 
 def _question(
-    file: QuestionFile, index: int, number: int, row: Row, aliases: Mapping[str, list[str]]
+    file: QuestionFile, index: int, number: int, row: SourceRow, aliases: Mapping[str, list[str]]
 ) -> Question:
     if not any(gold.strip() for gold in row.golds):
         raise ValueError(f"{file.path}: row {number}: no gold answer")
     golds = dict.fromkeys([*row.golds, *aliases.get(row.answer_id or "", ())])
-    # FlashRAG's convention where a format carries no ids: the split and the row, from 0.
+    # FlashRAG's convention for formats without ids: the split and the row, counted from 0.
     id_ = row.id if row.id is not None else f"{file.split or 'all'}_{index}"
     return Question(id_, file.dataset, row.text, tuple(golds), row.supporting)
 
@@ -152,8 +156,11 @@ def _manifest(file: QuestionFile, name: str, questions: Sequence[Question]) -> d
 
 
 def count_quirks(questions: Sequence[Question]) -> dict[str, int]:
-    """Questions whose golds need care: all yes/no; some gold that normalises to nothing, has fewer
-    than three characters or is a spreadsheet's date; text that still carries CSV quoting."""
+    """Counts of unusual questions.
+
+    Counted are questions with only yes/no golds, with a gold that is empty after normalisation, has
+    fewer than three characters or is a spreadsheet date, and with remains of CSV quoting.
+    """
     checks = {
         "yes_no": lambda q: all(normalize(gold) in YES_NO_WORDS for gold in q.golds),
         "empty_golds": lambda q: any(not normalize(gold) for gold in q.golds),

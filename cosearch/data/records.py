@@ -1,7 +1,7 @@
-"""Containers of published data sets: JSON, JSON lines, Parquet, TSV and CSV as numbered records.
+"""Reads JSON, JSON lines, Parquet, TSV and CSV files as numbered records.
 
-A container knows nothing of questions or passages. Whatever cannot be read is one ``ValueError``
-that names the file and, where there is one, the row (counted from 1).
+This module does not interpret the records. Whatever cannot be read raises a ``ValueError`` that
+names the file and, if possible, the row (counted from 1).
 """
 
 import csv
@@ -21,15 +21,15 @@ Numbered = Iterator[tuple[int, Record]]
 _DPR_COLUMNS = ("question", "answers")
 _PARQUET_BATCH = 4096
 _UNREADABLE = (json.JSONDecodeError, RecursionError)
-"""Broken JSON, and JSON nested deeper than its parser goes."""
+"""Errors for broken JSON and for JSON that is nested too deeply for the parser."""
 
 
 def read_records(path: Path) -> Numbered:
-    """Rows of ``path`` with their numbers, streaming where the container allows it.
+    """Rows of ``path`` with their numbers. Streams them if the container allows it.
 
-    Suffixes: jsonl, json (a list, or an object with the list under ``Data``), parquet, tsv, csv,
-    txt; all but parquet also with ``.gz``. A table without a header row is read as DPR's
-    ``question<TAB>answers``.
+    The suffix gives the container: jsonl, json (a list, or an object with the list under ``Data``),
+    parquet, tsv, csv or txt. All but parquet may end in ``.gz``. A table without a header row has
+    DPR's columns ``question<TAB>answers``.
     """
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
@@ -45,7 +45,7 @@ def read_records(path: Path) -> Numbered:
 
 
 def read_json_lines(path: Path) -> Numbered:
-    """Rows of a JSON-lines file whatever its suffix (2WikiMultihopQA's aliases end in .json)."""
+    """Rows of a JSON-lines file with any suffix (2WikiMultihopQA's aliases end in .json)."""
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     with _open(path) as lines:
@@ -123,7 +123,7 @@ def _object(path: Path, number: int, record: object) -> Record:
 
 
 def _open(path: Path, newline: str | None = None) -> TextIO:
-    # Bamboogle's sheet holds stray bytes inside two questions: they become U+FFFD, visibly.
+    # Bamboogle's sheet has invalid bytes in two questions. They become U+FFFD, which is visible.
     errors = "replace" if path.suffix == ".csv" else "strict"
     if path.suffix == ".gz":
         return io.TextIOWrapper(gzip.open(path), encoding="utf-8", errors=errors, newline=newline)

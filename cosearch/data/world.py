@@ -1,8 +1,9 @@
-"""The generated mini-encyclopaedia: a small closed world in place of Wikipedia.
+"""The generated mini-encyclopaedia, a small closed world that replaces Wikipedia.
 
-Each entity has one article of four or five passages, one per section, titled ``Name (section)``.
-A passage states one or two facts in one of several wordings and so mentions other entities. Every
-relation has exactly one value per subject, so no two facts can contradict each other.
+Each entity has one article of four or five passages, one per section, with the title
+``Name (section)``. A passage states one or two facts in one of several wordings, and so mentions
+other entities. Every relation has exactly one value per subject, so facts never contradict each
+other.
 """
 
 import random
@@ -17,14 +18,14 @@ from cosearch.data.world_questions import SPLITS, Fact, Task, deal_tasks
 from cosearch.data.world_relations import KINDS, RELATIONS, SECTIONS
 
 _PAIRED = frozenset({"spouse"})
-"""Relations that hold in both directions."""
+"""Relations that are true in both directions."""
 
 Triple = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Encyclopaedia:
-    """Facts by (subject, relation), the names by kind, and the passages in shuffled order."""
+    """Names by kind, facts by (subject, relation), and passages in shuffled order."""
 
     names: Mapping[str, tuple[str, ...]]
     facts: Mapping[tuple[str, str], Fact]
@@ -37,28 +38,29 @@ class Encyclopaedia:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """An encyclopaedia and its question sets; splits share no subject."""
+    """An encyclopaedia and its question sets. Two splits share no subject."""
 
     encyclopaedia: Encyclopaedia
     tasks: Mapping[tuple[str, str], tuple[Task, ...]]
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """The corpus."""
+        """All passages of the corpus."""
         return self.encyclopaedia.passages
 
     def questions(self, dataset: str, split: str) -> list[Question]:
-        """Rows of one set and split (train, dev or test)."""
+        """Questions of one set and split (train, dev or test)."""
         return [task.question for task in self.tasks[dataset, split]]
 
 
 def build_world(
     sets: Mapping[str, Mapping[str, int | str]], seed: int, size: LexiconSize | None = None
 ) -> World:
-    """The world of ``seed``.
+    """Generate the world of ``seed``.
 
-    ``sets`` gives each question family its number of rows per split (``data.sets`` of params.yaml).
-    Raises ValueError for an unknown family or when the facts do not suffice for a split.
+    ``sets`` gives the number of rows of each question family per split (``data.sets`` of
+    params.yaml). Raises ValueError for an unknown family, or if there are too few facts for a
+    split.
     """
     encyclopaedia = draw_encyclopaedia(size or LexiconSize(), derive("world", seed))
     counts = {name: {s: int(row[s]) for s in SPLITS} for name, row in sets.items()}
@@ -71,7 +73,8 @@ def build_world(
 def draw_encyclopaedia(
     size: LexiconSize, seed: int, *, avoid: AbstractSet[Triple] = frozenset()
 ) -> Encyclopaedia:
-    """Random facts over the fixed lexicon, none of them in ``avoid``, and their passages."""
+    """Draw random facts over the fixed lexicon, and write their passages. Draws none of
+    ``avoid``."""
     rng = random.Random(seed)
     names = draw_names(size)
     values = {
@@ -90,7 +93,7 @@ def draw_encyclopaedia(
 def _draw_values(
     rng: random.Random, name: str, names: Mapping[str, Sequence[str]], avoid: AbstractSet[Triple]
 ) -> dict[str, str]:
-    """A value for every subject of a relation, never the subject itself."""
+    """A random value for every subject of a relation. It is never the subject itself."""
     relation = RELATIONS[name]
     subjects = names[relation.subject]
     if name in _PAIRED:
@@ -108,7 +111,7 @@ def _draw_values(
 def _draw_pairs(
     rng: random.Random, name: str, subjects: Sequence[str], avoid: AbstractSet[Triple]
 ) -> dict[str, str]:
-    """A perfect matching of ``subjects`` without a pair in ``avoid``; an odd one is left out."""
+    """A random matching of ``subjects`` without a pair in ``avoid``. An odd subject is left out."""
     while True:
         order = list(subjects)
         rng.shuffle(order)
@@ -124,7 +127,7 @@ def _write_passages(
     names: Mapping[str, Sequence[str]],
     values: Mapping[str, Mapping[str, str]],
 ) -> tuple[tuple[Passage, ...], dict[tuple[str, str], str]]:
-    """The corpus in shuffled order, and which passage (id) tells each (subject, relation)."""
+    """The corpus in shuffled order, and the id of the passage for each (subject, relation)."""
     articles = [
         (entity, section)
         for kind in KINDS

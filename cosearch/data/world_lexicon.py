@@ -1,7 +1,7 @@
 """Names of the generated mini-encyclopaedia and its closed vocabulary.
 
-The lexicon is fixed by its sizes alone, never by the seed of a world. So every world speaks the
-same language, and models trained on other worlds can read it.
+The lexicon depends on its sizes alone, not on the seed of a world. So all worlds use the same
+words, and a model that was trained on one world can read the others.
 """
 
 import random
@@ -22,7 +22,7 @@ from cosearch.data.world_relations import (
 
 @dataclass(frozen=True, slots=True)
 class LexiconSize:
-    """How many names of each kind there are. 260 + 180 + 100 + 90 make 2,960 passages."""
+    """Number of names of each kind. 260 + 180 + 100 + 90 names make 2,960 passages."""
 
     people: int = 260
     films: int = 180
@@ -31,7 +31,7 @@ class LexiconSize:
 
 
 YEARS: Mapping[str, tuple[str, ...]] = {
-    # Ranges follow one another, so nobody founds a company before growing up.
+    # The ranges follow one another, so that no child founds a company.
     "birth years": tuple(str(year) for year in range(1880, 1900)),
     "founding years": tuple(str(year) for year in range(1920, 1940)),
     "film years": tuple(str(year) for year in range(1940, 1960)),
@@ -44,15 +44,18 @@ _PLACE_ENDS = "burg stad ville ford polis dale port"
 _FILM_STARTS = "Silent Golden Broken Distant Hidden Burning Frozen Last Second Crimson"
 _FILM_ENDS = "Harbor Storm Song Dream Tide Winter Garden Mirror Letter River Bridge Night"
 _PLAIN_FILM_ENDS = 10
-"""How often each of these ends is in the draw, beside each person and place once."""
+"""Weight of each of these ends in the draw. Each person and place has weight 1."""
 _ORGANISATION_ENDS = "Works Mills Union Trade"
 _GLUE = "do have the same name what is of yes no unknown Captain company town"
-"""Words of question templates, answers and aliases that no wording of a relation holds."""
+"""Words of question templates, answers and aliases that are in no wording of a relation."""
 
 
 def draw_names(size: LexiconSize) -> dict[str, tuple[str, ...]]:
-    """Names by kind, sorted. People and places are one word; a film may end in the name of a
-    person or a place, and an organisation starts with a person's: names partly collide."""
+    """Names by kind, sorted.
+
+    A person or a place has one word. A film may end in the name of a person or a place, and an
+    organisation starts with the name of a person. So names may share words, as in a real corpus.
+    """
     rng = random.Random(derive("world", "lexicon"))
     people = _distinct(size.people, lambda: _word(rng, _PERSON_ENDS))
     places = _distinct(size.places, lambda: _word(rng, _PLACE_ENDS))
@@ -77,7 +80,7 @@ def _distinct(count: int, draw: Callable[[], str]) -> tuple[str, ...]:
 
 
 def closed_vocabulary(size: LexiconSize) -> list[str]:
-    """Every word that a passage, a question, a gold or a sub-query can hold, sorted."""
+    """All words that can occur in a passage, a question, a gold or a sub-query, sorted."""
     wordings = [_GLUE, *chain.from_iterable(YEARS.values())]
     for relation in RELATIONS.values():
         wordings += [*relation.asks, *relation.hints, *relation.phrases, *relation.queries("")]

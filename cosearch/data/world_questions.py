@@ -1,7 +1,7 @@
-"""Question families of the mini-encyclopaedia; they stand in for the seven sets of the paper.
+"""Question families of the mini-encyclopaedia. They replace the seven data sets of the paper.
 
-nq, triviaqa and popqa ask for one fact (naturally, indirectly, by a flat template); hotpotqa,
-2wikimultihopqa, musique and bamboogle need two or three, or compare two subjects.
+nq, triviaqa and popqa ask for one fact (in natural words, indirectly, and by a fixed template).
+hotpotqa, 2wikimultihopqa, musique and bamboogle need two or three facts, or compare two subjects.
 """
 
 import random
@@ -19,7 +19,8 @@ _ALIASES = {PERSON: "Captain {x}", ORGANISATION: "{x} company", PLACE: "{x} town
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``relation`` of ``subject`` is ``value``, and ``passage`` (an id) says so."""
+    """The ``relation`` of ``subject`` is ``value``. ``passage`` is the id of the passage with
+    it."""
 
     subject: str
     relation: str
@@ -29,9 +30,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A question and what a scripted teacher needs to answer it: its hops, in order.
+    """A question and its hops in order, from which a scripted teacher can answer it.
 
-    In a comparison the hops do not follow from each other: both subjects stand in the question.
+    In a comparison the question contains the subjects of both hops. Otherwise the value of a hop is
+    the subject of the next one.
     """
 
     question: Question
@@ -39,7 +41,7 @@ class Task:
 
     @property
     def comparison(self) -> bool:
-        """Whether the answer is yes or no instead of the last hop's value."""
+        """True if the answer is yes or no instead of the value of the last hop."""
         return self.question.golds[0] in ("yes", "no")
 
 
@@ -49,7 +51,7 @@ Wording = Callable[[random.Random, Hops], str]
 
 
 def _noun_phrase(hops: Sequence[Fact], phrase: Callable[[tuple[str, ...]], str]) -> str:
-    """The subject of the hop after ``hops`` in words: "the spouse of the director of X"."""
+    """The value of the last of ``hops`` in words: "the spouse of the director of X"."""
     text = ""
     for hop in hops:
         text = phrase(RELATIONS[hop.relation].phrases).format(x=text or hop.subject)
@@ -85,15 +87,15 @@ def _composed(rng: random.Random, hops: Hops) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How a question set draws its hops and words its questions."""
+    """How a question set draws its hops and formulates its questions."""
 
     wording: Wording
     lengths: tuple[int, ...]
-    """Numbers of hops, in turn."""
+    """Numbers of hops, which the rows use in turn."""
     bridges: frozenset[str] = frozenset()
-    """Kinds of entity that may stand between two hops."""
+    """Kinds of entity that may connect two hops."""
     compare_every: int = 0
-    """Every so many rows one compares two subjects; 0: none does."""
+    """One of so many rows compares two subjects. 0 means that none does."""
     aliases: bool = False
 
 
@@ -105,7 +107,7 @@ FAMILIES: Mapping[str, Family] = {
     "hotpotqa": Family(_ask_by_clause, (2,), _MAKERS),
     "2wikimultihopqa": Family(_flat, (2,), _MAKERS, compare_every=3),
     "musique": Family(_composed, (2, 3), _MAKERS),
-    # Places never stand between two hops elsewhere, so these pairs of relations are new.
+    # In no other family a place connects two hops, so these pairs of relations are new.
     "bamboogle": Family(_ask, (2,), frozenset({PLACE})),
 }
 _COMPARED = (
@@ -126,10 +128,10 @@ def deal_tasks(
     counts: Mapping[str, Mapping[str, int]],
     seed: int,
 ) -> dict[tuple[str, str], tuple[Task, ...]]:
-    """Tasks by (family, split). Splits share no subject; within a split no chain is asked twice.
+    """Draw tasks by (family, split).
 
-    ``counts``: rows per family and split. Raises ValueError when a family is unknown or the facts
-    do not suffice.
+    Splits share no subject, and within a split no chain occurs twice. ``counts`` gives the rows per
+    family and split. Raises ValueError if a family is unknown or there are too few facts.
     """
     if unknown := sorted(set(counts) - set(FAMILIES)):
         raise ValueError(f"no question family {unknown[0]!r}; there are {', '.join(FAMILIES)}")
@@ -147,7 +149,7 @@ def deal_tasks(
 def _split_subjects(
     names: Mapping[str, Sequence[str]], counts: Mapping[str, Mapping[str, int]], seed: int
 ) -> dict[str, list[str]]:
-    """Entities of each split, every kind in proportion to the rows asked for."""
+    """Entities of each split. Each kind is split in proportion to the number of rows."""
     rng = random.Random(seed)
     rows = [sum(row.get(split, 0) for row in counts.values()) for split in SPLITS]
     subjects: dict[str, list[str]] = {split: [] for split in SPLITS}
@@ -164,7 +166,7 @@ def _split_subjects(
 
 @dataclass(frozen=True, slots=True)
 class _Dealer:
-    """Deals the tasks of one family and split. ``asked`` is shared by all families of the split."""
+    """Draws the tasks of one family and split. All families of the split share ``asked``."""
 
     name: str
     split: str
@@ -192,7 +194,7 @@ class _Dealer:
         return tuple(tasks)
 
     def _chain(self, hops: Hops) -> tuple[str, tuple[str, ...]]:
-        """Text and golds of a question whose answer is the last hop's value."""
+        """Text and golds of a question whose answer is the value of the last hop."""
         family = FAMILIES[self.name]
         return family.wording(self.rng, hops), _golds(hops[-1], aliases=family.aliases)
 
@@ -207,14 +209,15 @@ class _Dealer:
         return Question(f"{self.name}-{self.split}-{row:04d}", self.name, text, golds, supporting)
 
     def _chains(self, length: int) -> Iterator[Hops]:
-        """Chains of ``length`` hops from this split's subjects, shuffled, none asked before."""
+        """Shuffled chains of ``length`` hops from the subjects of this split. Leaves out asked
+        ones."""
         bridges = FAMILIES[self.name].bridges
         chains = list(_extend(self.facts, self.subjects, length, bridges))
         self.rng.shuffle(chains)
         return (hops for hops in chains if _key(hops) not in self.asked)
 
     def _comparisons(self) -> Iterator[Hops]:
-        """Pairs of facts of one relation; their values agree and differ in turn."""
+        """Pairs of facts of one relation. Equal and different values alternate."""
         pairs: dict[bool, list[Hops]] = {True: [], False: []}
         for relation in _COMPARED:
             told = [self.facts[s, relation] for s in self.subjects if (s, relation) in self.facts]
@@ -228,8 +231,10 @@ class _Dealer:
 def _extend(
     facts: Facts, subjects: Sequence[str], length: int, bridges: frozenset[str]
 ) -> Iterator[Hops]:
-    """All chains of facts of ``length`` from ``subjects`` through ``bridges``, whose entities are
-    share no word: an answer never stands in its own question."""
+    """All chains of ``length`` facts from ``subjects`` through entities of the kinds ``bridges``.
+
+    The entities of a chain share no word, so that a question never contains its own answer.
+    """
     of_subject: dict[str, list[Fact]] = {}
     for fact in facts.values():
         of_subject.setdefault(fact.subject, []).append(fact)
@@ -252,6 +257,6 @@ def _key(hops: Hops) -> str:
 
 
 def _golds(fact: Fact, *, aliases: bool) -> tuple[str, ...]:
-    """The value and, where the family has them, another form of the name."""
+    """The value and, if the family uses aliases, another form of the name."""
     form = _ALIASES.get(RELATIONS[fact.relation].object)
     return (fact.value, form.format(x=fact.value)) if aliases and form else (fact.value,)

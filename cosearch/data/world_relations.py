@@ -1,4 +1,4 @@
-"""What the mini-encyclopaedia can say: relations, the sections that tell them, and all wordings."""
+"""The relations of the mini-encyclopaedia, the sections that state them, and all wordings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,20 +9,22 @@ KINDS = (PERSON, FILM, ORGANISATION, PLACE)
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A single-valued relation, named by a noun. In wordings ``{x}`` is the subject, a name or a
-    noun phrase."""
+    """A relation with one value per subject, named by a noun.
+
+    In the wordings ``{x}`` is the subject, which is a name or a noun phrase.
+    """
 
     name: str
     subject: str
     object: str
-    """A kind, or the name of a range of years."""
+    """A kind of entity, or the name of a range of years."""
     keyword: str
     asks: tuple[str, ...]
     hints: tuple[str, ...]
     phrases: tuple[str, ...]
 
     def queries(self, entity: str) -> tuple[str, str, str]:
-        """Sub-queries for this relation of ``entity``, from the clearest to the vaguest."""
+        """Three sub-queries for this relation of ``entity``, from the clearest to the vaguest."""
         return f"{self.name} of {entity}", f"{entity} {self.keyword}", entity
 
     def questions(self, entity: str) -> tuple[str, ...]:
@@ -31,9 +33,11 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A section of an article: the relations it tells, and wordings of it with their names as
-    fields."""
+class ArticleSection:
+    """A section of an article: the relations that it states, and its wordings.
+
+    The names of the relations are the fields of the wordings.
+    """
 
     kind: str
     title: str
@@ -44,7 +48,7 @@ class Section:
 def _relation(
     name: str, subject: str, object_: str, keyword: str, asks: str, hints: str, phrases: str
 ) -> Relation:
-    """A row of the table below; alternatives are separated by ``/`` and end without the sign."""
+    """A row of the table below. ``/`` separates alternatives, which have no question mark yet."""
 
     def questions(alternatives: str) -> tuple[str, ...]:
         return tuple(f"{part.strip()} ?" for part in alternatives.split("/"))
@@ -185,81 +189,81 @@ RELATIONS: Mapping[str, Relation] = {
     )
 }  # fmt: skip
 
-SECTIONS: tuple[Section, ...] = (
-    Section(PERSON, "childhood", ("birthplace", "birthyear"), (
+SECTIONS: tuple[ArticleSection, ...] = (
+    ArticleSection(PERSON, "childhood", ("birthplace", "birthyear"), (
         "{x} was born in {birthplace} in {birthyear} .",
         "in {birthyear} the child {x} was born at {birthplace} .",
     )),
-    Section(PERSON, "death", ("deathplace",), (
+    ArticleSection(PERSON, "death", ("deathplace",), (
         "{x} died in {deathplace} at last .",
         "the town {deathplace} buried {x} .",
     )),
-    Section(PERSON, "education", ("teacher",), (
+    ArticleSection(PERSON, "education", ("teacher",), (
         "{x} was taught by {teacher} .",
         "the young {x} took lessons from {teacher} .",
     )),
-    Section(PERSON, "family", ("spouse",), (
+    ArticleSection(PERSON, "family", ("spouse",), (
         "{x} married {spouse} .",
         "the wedding of {x} and {spouse} was loud .",
     )),
-    Section(PERSON, "career", ("employer",), (
+    ArticleSection(PERSON, "career", ("employer",), (
         "{x} worked for {employer} .",
         "the company {employer} paid {x} for long .",
     )),
-    Section(FILM, "direction", ("director",), (
+    ArticleSection(FILM, "direction", ("director",), (
         "{x} was directed by {director} .",
         "the film {x} is a work of {director} .",
     )),
-    Section(FILM, "music", ("composer",), (
+    ArticleSection(FILM, "music", ("composer",), (
         "{x} has music by {composer} .",
         "the tunes of {x} were composed by {composer} .",
     )),
-    Section(FILM, "cast", ("star",), (
+    ArticleSection(FILM, "cast", ("star",), (
         "{x} made {star} famous .",
         "the face of {star} is seen in {x} .",
     )),
-    Section(FILM, "production", ("location", "release"), (
+    ArticleSection(FILM, "production", ("location", "release"), (
         "{x} was filmed in {location} in {release} .",
         "in {release} the streets of {location} were filmed for {x} .",
     )),
-    Section(FILM, "money", ("studio",), (
+    ArticleSection(FILM, "money", ("studio",), (
         "{x} was produced by {studio} .",
         "the company {studio} paid for {x} .",
     )),
-    Section(ORGANISATION, "history", ("founder", "founding"), (
+    ArticleSection(ORGANISATION, "history", ("founder", "founding"), (
         "{x} was founded by {founder} in {founding} .",
         "in {founding} the company {x} was started by {founder} .",
     )),
-    Section(ORGANISATION, "management", ("leader",), (
+    ArticleSection(ORGANISATION, "management", ("leader",), (
         "{x} is led by {leader} .",
         "the orders at {x} come from {leader} .",
     )),
-    Section(ORGANISATION, "offices", ("seat",), (
+    ArticleSection(ORGANISATION, "offices", ("seat",), (
         "{x} is based in {seat} .",
         "the town {seat} is home to {x} .",
     )),
-    Section(ORGANISATION, "thanks", ("patron",), (
+    ArticleSection(ORGANISATION, "thanks", ("patron",), (
         "{x} is protected by {patron} .",
         "the shelter of {x} was given by {patron} .",
     )),
-    Section(PLACE, "politics", ("mayor",), (
+    ArticleSection(PLACE, "politics", ("mayor",), (
         "{x} is governed by {mayor} .",
         "the votes in {x} elected {mayor} .",
     )),
-    Section(PLACE, "buildings", ("architect",), (
+    ArticleSection(PLACE, "buildings", ("architect",), (
         "{x} was built by {architect} .",
         "the plans of {x} were drawn by {architect} .",
     )),
-    Section(PLACE, "economy", ("industry",), (
+    ArticleSection(PLACE, "economy", ("industry",), (
         "{x} lives from {industry} .",
         "the chimneys in {x} are those of {industry} .",
     )),
-    Section(PLACE, "festival", ("premiere",), (
+    ArticleSection(PLACE, "festival", ("premiere",), (
         "{x} first showed {premiere} .",
         "the film {premiere} opened in {x} .",
     )),
 )  # fmt: skip
 
-SECTION_OF: Mapping[str, Section] = {
+SECTION_OF: Mapping[str, ArticleSection] = {
     relation: section for section in SECTIONS for relation in section.relations
 }

@@ -1,1 +1,1 @@
-"""Where outputs lie, and how they are written: atomic, durable, hashed, sealed."""
+"""Paths of all outputs, and functions that write, hash and check files."""

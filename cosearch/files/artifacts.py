@@ -1,8 +1,8 @@
-"""Where everything lies and how it is written: the only module that knows paths and columns.
+"""Paths, columns and file formats of all outputs. No other module knows them.
 
-Files are written aside, synced and renamed, so a reader never meets half a file. Nothing here
-writes a clock, a host name or an absolute path; timings stand under ``timing/``, which no stage
-but the report reads.
+Every file is written under another name, synced and renamed, so that no reader meets a part of a
+file. Outputs contain no time, host name or absolute path. Timings lie under ``timing/``, and only
+the report reads them.
 """
 
 import json
@@ -63,7 +63,7 @@ _ROLLOUT_COLUMNS: dict[str, Any] = {
     "dropped_candidates": pl.Int32,
 }
 ROLLOUT_SCHEMA = pl.Schema(_ROLLOUT_COLUMNS)
-"""Columns of rollouts/round_NNN.parquet; docs/rollouts.md explains them."""
+"""Columns of rollouts/round_NNN.parquet. docs/rollouts.md explains them."""
 
 _LISTS_COLUMNS: dict[str, Any] = {
     "dataset": pl.String,
@@ -74,10 +74,10 @@ _LISTS_COLUMNS: dict[str, Any] = {
     "scores": pl.List(pl.Float64),
 }
 LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
-"""Columns of the fixed ranker's training lists; candidates are named by passage id."""
+"""Columns of the Fixed Ranker's training lists. ``candidate_ids`` are ids of passages."""
 
 SKIPPED = "skipped.json"
-"""Stands in place of an evaluation's results and says why there are none."""
+"""File that an evaluation writes instead of results. It gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,52 +97,53 @@ class Paths:
         return self.root / "data"
 
     def questions(self, split: str) -> Path:
-        """Questions of a split (train, dev, test), or of a source of lists (lists/NAME)."""
+        """File of the questions of a split (train, dev, test) or of a source of lists
+        (lists/NAME)."""
         return self.data / f"{split}.jsonl"
 
     @property
     def corpus(self) -> Path:
-        """Folder of the memory-mapped corpus."""
+        """Folder of the corpus."""
         return self.data / "corpus"
 
     def collection(self, name: str) -> Path:
-        """Corpus of a source of lists that has its own."""
+        """Folder of the corpus of a source of lists that has its own passages."""
         return self.data / "collections" / name / "corpus"
 
     @property
     def encoded(self) -> Path:
-        """Shards of passage vectors."""
+        """Folder with the shards of passage vectors."""
         return self.root / "encoded"
 
     @property
     def index(self) -> Path:
-        """The FAISS index and its manifest."""
+        """Folder of the FAISS index and its manifest."""
         return self.root / "index"
 
     @property
     def retrieval(self) -> Path:
-        """Measures of the retriever."""
+        """Folder with the measures of the retriever."""
         return self.root / "retrieval"
 
     @property
     def fixed_ranker_data(self) -> Path:
-        """Ranking lists of the Fixed Ranker."""
+        """Folder with the training lists of the Fixed Ranker."""
         return self.root / "fixed_ranker_data"
 
     def fixed_ranker(self, seed: int) -> Path:
-        """The Fixed Ranker of a seed."""
+        """Folder of the Fixed Ranker of a seed."""
         return self.root / "fixed_ranker" / f"seed_{seed}"
 
     def train(self, part: str, seed: int, variant: str) -> Path:
-        """A trained variant of a seed."""
+        """Folder of a variant that was trained with a seed."""
         return self.root / "train" / part / f"seed_{seed}" / variant
 
     def gate(self, part: str, seed: int, variant: str) -> Path:
-        """Gate verdict of a trained variant."""
+        """Folder with the gate's verdict on a trained variant."""
         return self.root / "gate" / part / f"seed_{seed}" / variant
 
     def evaluate(self, part: str, seed: int, system: str) -> Path:
-        """An evaluated system of a seed."""
+        """Folder with the evaluation of a system for a seed."""
         return self.root / "evaluate" / part / f"seed_{seed}" / system
 
     def of_scope(self, kind: str, scope: str) -> list[Path]:
@@ -164,56 +165,60 @@ class Paths:
         return self.root / "identity" / f"{name}.json"
 
     def needed(self, needs: str) -> Path:
-        """What a row of params.yaml says that it needs."""
+        """Path of an output that a row of params.yaml names under ``needs``."""
         return self.root / needs
 
     def oracle_gap(self, scope: str) -> Path:
-        """Oracle gap analysis of a scope."""
+        """Folder with the oracle gap analysis of a scope."""
         return self.root / "oracle_gap" / scope
 
     def tables(self, scope: str) -> Path:
-        """Tables of a scope."""
+        """Folder with the tables of a scope."""
         return self.root / "tables" / scope
 
     def summary(self, scope: str) -> Path:
-        """Metrics and curves of a scope."""
+        """Folder with the metrics and curves of a scope."""
         return self.root / "summary" / scope
 
     def report(self, scope: str) -> Path:
-        """The report of a scope."""
+        """Folder with the report of a scope."""
         return self.root / "report" / scope
 
     def timing(self, name: str) -> Path:
-        """Clocks of a stage; read by nothing but the report."""
+        """File with the run record of a stage. Only the report reads it."""
         return self.root / "timing" / f"{name}.json"
 
     def journal(self, name: str) -> Path:
-        """What a stage told while it ran, as JSON lines; read by no stage."""
+        """File with the events of a stage as JSON lines. No stage reads it."""
         return Path(".runs") / "logs" / self.profile / f"{name}.jsonl"
 
     def scalars(self, name: str) -> Path:
-        """Folder of a stage's scalars; read by no stage."""
+        """Folder with the TensorBoard scalars of a stage. No stage reads it."""
         return Path(".runs") / "scalars" / self.profile / name
 
     @property
     def judge_answers(self) -> Path:
-        """What a judge behind an endpoint answered, kept across runs."""
+        """File with the answers of a judge behind an endpoint. All runs share it."""
         return Path(".cache") / "judge" / "answers.jsonl"
 
     def run(self, name: str, fingerprint: str) -> Path:
-        """Resumable state of a stage; outside every output, since DVC deletes outputs first."""
+        """Folder with the state from which a stage resumes. It lies outside the outputs, because
+        DVC deletes the outputs before it runs a stage."""
         return Path(".runs") / self.profile / name / fingerprint
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """``core.durable.write_aside``, with failures named. Raises OSError naming ``path``."""
+    """Write a file through ``durable.replace_file``. Raises OSError that names ``path``."""
     with named(path):
-        durable.write_aside(path, write)
+        durable.replace_file(path, write)
 
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Failures to write inside name ``path``, which a full disk does not."""
+    """Raise every failure to write as an OSError that names ``path``.
+
+    The error of a full disk names no file by itself.
+    """
     try:
         yield
     except (OSError, RuntimeError, pl.exceptions.PolarsError, SafetensorError) as error:
@@ -226,24 +231,24 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write ``data``."""
+    """Write the bytes ``data``."""
     write_aside(path, lambda aside: aside.write_bytes(data))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` as indented JSON with sorted keys; NaN and infinity are errors."""
+    """Write ``value`` as indented JSON with sorted keys. Raises ValueError for NaN and infinity."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     write_text(path, f"{text}\n")
 
 
 def write_jsonl(path: Path, rows: Any) -> None:
-    """Write one JSON object per line."""
+    """Write one JSON object per line, with sorted keys."""
     lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows)
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON. Raises ValueError naming the file."""
+    """Read a JSON file. Raises ValueError if it is missing or no JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -253,7 +258,10 @@ def read_json(path: Path) -> Any:
 
 
 def write_frame(path: Path, frame: pl.DataFrame, schema: pl.Schema | None = None) -> None:
-    """Write Parquet or CSV by suffix. With a schema, columns and types must be exactly it."""
+    """Write CSV if the suffix is ``.csv``, else Parquet.
+
+    Raises ValueError if a schema is given and the columns or types differ from it.
+    """
     if schema is not None and frame.schema != schema:
         have, names = frame.schema, frame.schema.keys() | schema.keys()
         wrong = {n: (have.get(n), schema.get(n)) for n in names if have.get(n) != schema.get(n)}
@@ -265,7 +273,7 @@ def write_frame(path: Path, frame: pl.DataFrame, schema: pl.Schema | None = None
 
 
 def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
-    """Read a Parquet file. Raises ValueError naming a missing, truncated or foreign file."""
+    """Read a Parquet file. Raises ValueError if it is missing, damaged or of another schema."""
     if not path.is_file():
         raise ValueError(f"{path}: no such file; run `dvc repro` to make it")
     try:
@@ -278,7 +286,7 @@ def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
 
 
 def move_folder(source: Path, target: Path) -> None:
-    """Put ``source`` in place of ``target`` in one rename, without a copy."""
+    """Replace ``target`` by ``source`` with one rename, without a copy."""
     for path in (*source.rglob("*"), source):
         durable.sync(path)
     with named(target):

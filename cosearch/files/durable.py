@@ -1,14 +1,14 @@
-"""Files that survive a kill: written aside, synced and renamed, so nobody meets half of one."""
+"""Writes files so that a crash leaves either the old or the new content, and never a part."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 
-def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` with a path beside ``path``, sync it and rename it into place.
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write`` with a path beside ``path``, sync that file and rename it to ``path``.
 
-    Folders above ``path`` are made. Whatever is raised, nothing half-written stays.
+    Creates the folders above ``path``. If anything raises, removes the unfinished file.
     """
     aside = path.with_name(f".{path.name}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

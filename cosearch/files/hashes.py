@@ -1,4 +1,4 @@
-"""Names of contents: what data, models and indexes are recognised by."""
+"""SHA-256 hashes of files and folders. They identify data, models and indexes."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ def hash_folder(folder: Path) -> str:
 
 
 def hash_folders(folders: Iterable[str]) -> dict[str, str]:
-    """``hash_folder`` of each, by its path."""
+    """``hash_folder`` of each folder, by its path."""
     return {folder: hash_folder(Path(folder)) for folder in sorted(set(folders))}
 
 
@@ -38,8 +38,10 @@ def hash_files(folder: Path) -> dict[str, str]:
 
 
 def check_hashes(folder: Path, sums: Mapping[str, str], advice: str) -> None:
-    """Raises ValueError, ending in ``advice``, for a file of ``sums`` that is missing, truncated or
-    altered."""
+    """Compare the files of ``sums`` with their hashes.
+
+    Raises ValueError that ends in ``advice`` if a file is missing or has another hash.
+    """
     for name, sum in sums.items():
         path = folder / name
         if not path.is_file():

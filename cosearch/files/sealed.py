@@ -1,4 +1,4 @@
-"""Files of a run's state: sealed with a checksum, put in place and taken away in one step."""
+"""Files of the state of a run. Each carries a checksum, and a folder is removed in one step."""
 
 import hashlib
 import json
@@ -10,14 +10,17 @@ from cosearch.files.artifacts import write_text
 
 
 def write_sealed(path: Path, value: Any) -> None:
-    """Write ``value`` as JSON below a line with its SHA-256. Floats come back exactly."""
+    """Write ``value`` as JSON below a line with its SHA-256. ``read_sealed`` returns equal
+    floats."""
     body = json.dumps(value, separators=(",", ":"))
     write_text(path, f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}\n")
 
 
 def read_sealed(path: Path, advice: str) -> Any:
-    """Read what ``write_sealed`` wrote. Raises ValueError, ending in ``advice``, for a truncated or
-    altered file."""
+    """Read a file of ``write_sealed``.
+
+    Raises ValueError that ends in ``advice`` if the file is truncated or altered.
+    """
     try:
         seal, body = path.read_bytes().split(b"\n", 1)
     except (OSError, ValueError):
@@ -28,7 +31,7 @@ def read_sealed(path: Path, advice: str) -> Any:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove ``folder`` so that it is never seen in part: it is renamed first."""
+    """Rename ``folder`` and then remove it, so that no reader meets a part of it."""
     gone = folder.with_name(f".{folder.name}.gone")
     shutil.rmtree(gone, ignore_errors=True)
     folder.replace(gone)

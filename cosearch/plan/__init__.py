@@ -1,1 +1,1 @@
-"""What a profile will take, said before it runs: tokens, memory, hours and cost."""
+"""Predicts what a profile will need before it runs: tokens, memory, hours and cost."""

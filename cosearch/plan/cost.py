@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cosearch.params.plan import Architecture, Gpu, Plan
-from cosearch.plan.layout import Engines, Sampler, cache_bytes
+from cosearch.plan.layout import Engines, SamplerLayout, cache_bytes
 from cosearch.plan.load import Load, StageLoad
 
 TERA, GIGA = 1e12, 1e9
@@ -17,7 +17,7 @@ HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """GPUs of one kind."""
+    """``count`` GPUs of one kind."""
 
     name: str
     gpu: Gpu
@@ -26,7 +26,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One row of a stage: model FLOPs, seconds by kind of work, and what the row costs."""
+    """Cost of one row of a stage: model FLOPs, seconds by kind of work, hours, and price in USD."""
 
     flops: float
     seconds: dict[str, float]
@@ -35,23 +35,31 @@ class Cost:
 
 
 def matrix_weights(shape: Architecture) -> int:
-    """Weights that a token is multiplied with: all but an input embedding that is only looked up.
-    A tied embedding is the output layer too."""
+    """Number of weights in the matrix products of a token.
+
+    An input embedding is looked up, so it does not count. A tied one is also the output layer, so
+    it does.
+    """
     embedding = shape.vocabulary * shape.hidden
     return shape.parameters if shape.tied else shape.parameters - embedding
 
 
 def forward_flops(shape: Architecture, context: float, *, causal: bool) -> float:
-    """FLOPs of one token of a sequence of ``context`` tokens; a causal token attends to half of
-    them on average."""
+    """FLOPs of one token in a sequence of ``context`` tokens.
+
+    A causal token attends to half of them on average.
+    """
     attended = context / 2 if causal else context
     attention = 4 * shape.layers * shape.heads * shape.head_size * attended
     return 2 * matrix_weights(shape) + attention
 
 
 def load_seconds(load: Load, plan: Plan, machine: Machine, engines: Engines) -> dict[str, float]:
-    """Seconds of prefill (or encoding), decode and training of a load. A model that writes runs on
-    its replicas' GPUs, a trainer without DeepSpeed on one, and everything else on all."""
+    """Seconds of a load by kind of work: prefill or encoding, decode, and training.
+
+    A model that generates text runs on the GPUs of its replicas. A trainer without DeepSpeed runs
+    on one GPU. All other work runs on all GPUs.
+    """
     shape, use = plan.architectures[load.architecture], plan.efficiency
     token = forward_flops(shape, load.context, causal=load.causal)
     one = machine.gpu.peak * TERA
@@ -66,9 +74,12 @@ def load_seconds(load: Load, plan: Plan, machine: Machine, engines: Engines) -> 
     }
 
 
-def _decode_seconds(load: Load, plan: Plan, machine: Machine, sampler: Sampler) -> float:
-    """Seconds of all sampled tokens. A step of a replica reads the weights once and the cache of
-    every running sequence, or is bound by arithmetic when many run."""
+def _decode_seconds(load: Load, plan: Plan, machine: Machine, sampler: SamplerLayout) -> float:
+    """Seconds of all sampled tokens.
+
+    In a decoding step a replica reads the weights once and the cache of every running sequence.
+    With many sequences the arithmetic takes longer than the reading, and then it counts instead.
+    """
     use, shape = plan.efficiency, plan.architectures[load.architecture]
     width = plan.memory.weight_bytes
     sequences = sampler.sequences(shape, load.context, machine.gpu, plan.memory)
@@ -83,7 +94,7 @@ def _decode_seconds(load: Load, plan: Plan, machine: Machine, sampler: Sampler) 
 def stage_cost(
     stage: StageLoad, plan: Plan, machine: Machine, engines: Engines, index: float
 ) -> Cost:
-    """Cost of one row of ``stage``. ``index``: FLOPs of one exact search."""
+    """Cost of one row of ``stage``. ``index`` is the FLOPs of one exact search."""
     seconds = {"read": 0.0, "sample": 0.0, "update": 0.0}
     flops = stage.queries * index
     for load in stage.loads:
@@ -98,14 +109,15 @@ def stage_cost(
 
 
 def search_rate(plan: Plan, machine: Machine, engines: Engines) -> float:
-    """FLOP/s of an exact search: the host's, or the GPUs' in float32 like encoding."""
+    """FLOP/s of an exact search on the host, or on the GPUs, where it runs in float32 as encoding
+    does."""
     if engines.gpus is None:
         return plan.efficiency.host_search * TERA
     return machine.count * machine.gpu.peak * TERA * plan.efficiency.encode
 
 
-def total(costs: Iterable[tuple[int, Cost]]) -> tuple[float, float, float]:
-    """FLOPs, hours and price of (rows, cost of one row)."""
+def total_cost(costs: Iterable[tuple[int, Cost]]) -> tuple[float, float, float]:
+    """Sums of FLOPs, hours and price. ``costs`` are pairs of (number of rows, cost of one row)."""
     rows = list(costs)
     return (
         sum(count * cost.flops for count, cost in rows),

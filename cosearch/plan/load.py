@@ -1,7 +1,8 @@
-"""What every stage of a profile has to process, in tokens, from parameters alone.
+"""Predicts how many tokens every stage of a profile processes, from the parameters alone.
 
-A load is what one model reads, samples and learns in one stage. How policies behave (searches,
-tokens per turn) is calibrated; everything else follows from the profile and the rows.
+A load counts the tokens that one model reads, samples and learns from in one stage. The behaviour
+of policies (searches, tokens per turn) comes from a calibration. Everything else follows from the
+profile and its rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +18,16 @@ from cosearch.params.settings import BASE, FIXED_RANKER, Settings
 from cosearch.plan.measure import Tokens, predict
 
 ONE_TURN: Mapping[str, int] = {"direct": 0, "cot": 0, "rag": 1}
-"""Methods that answer in one turn, and their searches."""
+"""Methods that answer in one turn, with their number of searches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Tokens of one model: ``read`` (prefill), ``sampled`` (decode), ``trained`` (forward and
-    backward), ``measured`` (old log-probabilities), in sequences of ``context`` tokens."""
+    """Tokens of one model in sequences of ``context`` tokens.
+
+    ``read`` counts prefill, ``sampled`` decode, ``trained`` forward and backward passes, and
+    ``measured`` the computation of old log-probabilities.
+    """
 
     role: str
     architecture: str
@@ -37,8 +41,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class StageLoad:
-    """A stage, how many rows of the graph it stands for, the loads of one row, and its searches of
-    the index. ``part`` is the rows' part."""
+    """The loads of a stage.
+
+    The stage stands for ``rows`` rows of the graph, all of the same ``part``. ``loads`` and
+    ``queries`` (searches of the index) are those of one row.
+    """
 
     stage: str
     name: str
@@ -50,14 +57,14 @@ class StageLoad:
 
 @dataclass(frozen=True)
 class Workload:
-    """The profile as the plan sees it."""
+    """Derives the loads of all stages of a profile."""
 
     settings: Settings
     calibration: Calibration
 
     @classmethod
     def of(cls, settings: Settings) -> "Workload":
-        """Raises ValueError for a profile without calibration."""
+        """Look up the calibration of the profile. Raises ValueError if there is none."""
         found = settings.file.plan.calibration
         if settings.profile not in found:
             raise ValueError(
@@ -67,7 +74,8 @@ class Workload:
         return cls(settings, found[settings.profile])
 
     def stages(self) -> list[StageLoad]:
-        """Every stage that runs a model, in the graph's order; of trainings those with rounds."""
+        """All stages that run a model, in the order of the graph. Trainings of 0 rounds are left
+        out."""
         ranked = self.settings.section(blocks.FixedRanker).rounds
         trained, own = self.settings.section(blocks.Train).rounds, self.collected
         return [
@@ -80,22 +88,27 @@ class Workload:
 
     @property
     def collected(self) -> int:
-        """Passages of the collections that the Fixed Ranker's queries have of their own, where the
-        hub counts them. They are reckoned to be like the corpus's, which is too many tokens."""
+        """Number of passages in the separate collections of the Fixed Ranker's queries.
+
+        Counts those whose rows the hub lists. The plan assumes that they are as long as those of
+        the corpus, which overestimates their tokens.
+        """
         hub = self.settings.file.hub.get(self.settings.profile)
         sources = self.settings.section(blocks.Data).lists.values()
         names = {source.collection for source in sources}
         return sum(row.rows or 0 for name, row in hub.files.items() if name in names) if hub else 0
 
     def encoding(self, stage: str, name: str, passages: int) -> StageLoad:
-        """Encoding a corpus; one pass over every passage."""
+        """Encoding a corpus: one pass over every passage."""
         tokens = self.calibration.passage_tokens
         load = Load("encoder", self.shape("encoder"), tokens, passages * tokens, causal=False)
         return StageLoad(stage, name, "core", 1, (load,))
 
     def fixed_ranker(self) -> StageLoad:
-        """Single-turn training of the Fixed Ranker, once per seed. The samples of a list share
-        their prompt, which is then read once."""
+        """Single-turn training of the Fixed Ranker, once per seed.
+
+        All samples of a list share one prompt, so the prompt is read once.
+        """
         block, habit = self.settings.section(blocks.FixedRanker), self.calibration.habits
         calls = habit["generative"]
         lists, group = block.rounds * block.questions, self.method({}).rollout.group_size
@@ -114,14 +127,14 @@ class Workload:
         return StageLoad("fixed_ranker", "Fixed Ranker", "core", seeds, (load,), block.lists)
 
     def trainings(self) -> Iterator[StageLoad]:
-        """One line per variant; its seeds are the rows."""
+        """One load per variant. Its rows are its seeds."""
         rows = self.settings.file.trainings.values()
         for name in dict.fromkeys(row.variant for row in rows):
             seeds = [row for row in rows if row.variant == name]
             yield self.training(name, seeds[0].part, len(seeds))
 
     def training(self, name: str, part: str, seeds: int) -> StageLoad:
-        """Joint training of one variant: rollouts, development questions, updates."""
+        """Joint training of one variant: rollouts, development questions and updates."""
         variant = self.settings.variant(name)
         block = self.settings.section(blocks.Train, variant.set)
         group = self.method(variant.set).rollout.group_size
@@ -136,7 +149,7 @@ class Workload:
         return StageLoad("train", name, part, seeds, loads, (rolled + dev) * habits.searches)
 
     def evaluations(self) -> Iterator[StageLoad]:
-        """One line per system; its seeds are the rows."""
+        """One load per system. Its rows are its seeds."""
         rows = self.settings.file.evaluations.values()
         only = self.settings.section(blocks.Evaluate).systems
         for name in dict.fromkeys(row.system for row in rows):
@@ -158,7 +171,10 @@ class Workload:
         return StageLoad("evaluate", name, part, seeds, loads, asked * habits.searches)
 
     def questions(self, split: str, most: int | None = None) -> int:
-        """Questions of a split, ``most`` of each set. Raises ValueError without any number."""
+        """Number of questions of a split, at most ``most`` of each set.
+
+        Raises ValueError if neither the set nor ``most`` gives a number.
+        """
         total = 0
         for name, row in self.settings.section(blocks.Data).sets.items():
             numbers = [number for number in (getattr(row, split), most) if number is not None]
@@ -168,11 +184,14 @@ class Workload:
         return total
 
     def method(self, overrides: Mapping[str, Any]) -> Method:
-        """The profile's method with a row's overrides."""
+        """The method of the profile with the overrides of a row."""
         return self.settings.method(overrides)
 
     def habits(self, name: str, ranker: str, overrides: Mapping[str, Any]) -> Habits:
-        """A row's own habits, else those of its kind of ranker; K scales what a search shows."""
+        """Habits of a row: its own, else those of its kind of ranker.
+
+        The tokens of an observation grow in proportion to K.
+        """
         known = self.calibration.habits
         found = known.get(name) or known[ranker]
         usual, here = (self.method(o).rollout.top_k for o in ({}, overrides))
@@ -180,26 +199,26 @@ class Workload:
         return found.model_copy(update={"observation_tokens": shown})
 
     def overrides(self, system: System) -> dict[str, Any]:
-        """The system's own overrides, those of its variant, and its K of Table 4."""
+        """Overrides of the system, of its variant, and of its K in Table 4."""
         found = {} if system.variant == BASE else dict(self.settings.variant(system.variant).set)
         if system.grid is not None:
             grid = self.settings.section(blocks.Evaluate).k_grid
-            # A cutoff above this K would be refused; the plan reads K alone.
+            # The settings refuse a cutoff above K. The plan uses only K, so cutoff 1 will do.
             found |= {"rollout.top_k": grid[system.grid], "reward.hit_cutoffs": [1]}
         return found | system.set
 
     def models(self, roles: Mapping[Any, str], overrides: Mapping[str, Any]) -> dict[str, str]:
-        """Architecture by role."""
+        """Name of the architecture by role."""
         folders = self.settings.section(blocks.Models, overrides).model_dump()
         names = {role: "ranker" if n == FIXED_RANKER else n for role, n in roles.items()}
         return {role: self._shape_of(folders[name], name) for role, name in names.items()}
 
     def shape(self, name: str) -> str:
-        """Architecture of a model by its name in the profile."""
+        """Name of the architecture of a model, by the name of the model in the profile."""
         return self._shape_of(getattr(self.settings.section(blocks.Models), name), name)
 
     def architecture(self, name: str) -> Architecture:
-        """An architecture by name."""
+        """Look up an architecture by name."""
         return self.settings.file.plan.architectures[name]
 
     def _shape_of(self, folder: str | None, name: str) -> str:
@@ -211,7 +230,7 @@ class Workload:
     def _policies(
         self, row: Variant | System, models: Mapping[str, str], tokens: Tokens, habits: Habits
     ) -> tuple[Load, ...]:
-        """Loads of the agent, and of whatever works on its searches."""
+        """Loads of the agent and of the models that process its searches."""
         context = habits.prompt_tokens + habits.turns * habits.turn_tokens
         context += habits.searches * habits.observation_tokens
         agent = Load("agent", models["agent"], context, tokens.agent_read, tokens.agent_sampled)
@@ -245,7 +264,7 @@ def _writer(role: str, architecture: str, prompt: float, turn: float, calls: flo
 
 
 def _learning(load: Load, shares: Mapping[str, float], learners: tuple[str, ...]) -> Load:
-    """The load with its updates, if its role learns."""
+    """The load together with its updates if its role learns, else the same load."""
     if load.role not in learners:
         return load
     amount = shares[load.role] * (load.read + load.sampled)

@@ -1,7 +1,7 @@
-"""What rollout files say about a variant's habits, and whether a prediction from them holds.
+"""Measures the habits of a variant in its rollout files, and checks predictions from them.
 
-Calibration takes means over one seed's rollouts; the check predicts the tokens of another seed from
-the sizes of the training alone and compares them with what its files hold.
+The calibration takes means over the rollouts of one seed. The check predicts the tokens of another
+seed from the sizes of the training alone, and compares them with its rollout files.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,10 @@ from cosearch.params.plan import Habits
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of a training's rollouts: sampled and read (prompts, observations) by each role, and
-    those that its updates run over."""
+    """Tokens in the rollouts of a training, by role.
+
+    A role samples tokens, reads tokens (prompts and observations), and trains on tokens.
+    """
 
     agent_sampled: float
     agent_read: float
@@ -26,13 +28,13 @@ class Tokens:
     ranker_trained: float
 
     def by_name(self) -> dict[str, float]:
-        """All fields."""
+        """All counts by field name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums over rollout files, from which tokens and habits follow."""
+    """Sums over rollout files. Tokens and habits follow from them."""
 
     trajectories: int
     turns: int
@@ -41,7 +43,7 @@ class Tally:
     tokens: Tokens
 
     def habits(self, variant: str) -> Habits:
-        """Means per trajectory, turn, search and call. Raises ValueError for no trajectory."""
+        """Means per trajectory, turn, search and call. Raises ValueError without trajectories."""
         if not self.trajectories:
             raise ValueError(f"{variant}: no trajectory in its rollouts")
         tokens, calls = self.tokens, max(1, self.calls)
@@ -60,7 +62,7 @@ class Tally:
 
 
 def predict(habits: Habits, trajectories: int) -> Tokens:
-    """Tokens of ``trajectories`` rollouts by habit."""
+    """Predict the tokens of ``trajectories`` rollouts of a policy with these habits."""
     sampled = trajectories * habits.turns * habits.turn_tokens
     read = trajectories * (habits.prompt_tokens + habits.searches * habits.observation_tokens)
     calls = trajectories * habits.searches
@@ -76,7 +78,7 @@ def predict(habits: Habits, trajectories: int) -> Tokens:
 
 
 def tally(folder: Path) -> Tally:
-    """Count a training's rollout files. Raises ValueError when there are none."""
+    """Count the rollout files of a training. Raises ValueError if there are none."""
     files = sorted((folder / "rollouts").glob("*.parquet"))
     if not files:
         raise ValueError(f"{folder}: no rollout files; train the variant first (`dvc repro`)")
@@ -136,13 +138,13 @@ class Deviation:
 
     @property
     def relative(self) -> float:
-        """How far the prediction is off, over the measured value; 0 where both are 0."""
+        """Absolute error of the prediction over the measured value. 0 if both are equal."""
         if self.predicted == self.measured:
             return 0.0
         return abs(self.predicted - self.measured) / max(self.measured, 1.0)
 
 
-def compare(predicted: Tokens, measured: Tokens) -> list[Deviation]:
-    """One deviation per kind of tokens."""
+def deviations(predicted: Tokens, measured: Tokens) -> list[Deviation]:
+    """The deviation of each kind of tokens."""
     found = measured.by_name()
     return [Deviation(name, value, found[name]) for name, value in predicted.by_name().items()]

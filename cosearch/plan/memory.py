@@ -1,8 +1,9 @@
-"""GPU and host memory of every phase of a round, and whether it fits.
+"""Predicts the GPU and host memory of every phase of a round, and whether it fits.
 
-Optimiser states, gradients and weights are split over the GPUs by ZeRO stages 1, 2 and 3
-(1910.02054, Section 5). Activations are those of checkpointing every layer: the input of each, and
-one layer's own while it is computed again (2205.05198, Section 4, without the attention matrix).
+ZeRO stages 1, 2 and 3 split the optimiser states, gradients and weights over the GPUs (1910.02054,
+Section 5). Every layer is checkpointed. So the activations are the input of each layer, and all
+values of the one layer that is computed again (2205.05198, Section 4, without the attention
+matrix).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +19,11 @@ FLOAT = 4
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A learning policy: its shape, the tokens of a micro-batch, how many of them are trained, and
-    the longest and the usual sequence."""
+    """A policy that learns.
+
+    A micro-batch has ``batch_tokens`` tokens, and ``trained_tokens`` of them carry a loss.
+    ``longest`` and ``usual`` are the tokens of the longest and of the usual sequence.
+    """
 
     name: str
     shape: Architecture
@@ -30,9 +34,11 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """What one phase takes on each GPU, in GiB by part, against what there is. ``lacks``: what does
-    not fit inside a part."""
+class MemoryNeed:
+    """The memory that one phase needs on each GPU, in GiB by part.
+
+    ``limit`` is the memory of a GPU. ``lacks`` lists what does not fit inside a part.
+    """
 
     phase: str
     parts: Mapping[str, float]
@@ -42,7 +48,7 @@ class Need:
 
     @property
     def peak(self) -> float:
-        """GiB in all."""
+        """Sum of all parts in GiB."""
         return sum(self.parts.values())
 
     @property
@@ -51,7 +57,7 @@ class Need:
         return self.peak <= self.limit and not self.lacks
 
     def reasons(self) -> Iterator[str]:
-        """Why it does not fit: what is missing and the largest parts, and every lack."""
+        """Why the phase does not fit: the missing memory with the largest parts, and every lack."""
         if self.peak > self.limit:
             largest = sorted(self.parts.items(), key=lambda part: -part[1])[:3]
             parts = ", ".join(f"{name} {size:.1f}" for name, size in largest)
@@ -64,7 +70,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Joint training of two roles on a machine. ``index``: GiB of the index."""
+    """Joint training of two roles on a machine. ``index`` is the GiB of the index."""
 
     roles: tuple[Role, ...]
     machine: Machine
@@ -75,8 +81,10 @@ class Joint:
 def state_parts(
     shape: Architecture, zero: DeepSpeed, memory: Memory, count: int
 ) -> dict[str, float]:
-    """GiB per GPU of a trainer's weights, gradients and optimiser states. Gradients that are split
-    go where the optimiser is."""
+    """GiB per GPU for a trainer's weights, gradients and optimiser states.
+
+    Gradients that are split lie where the optimiser lies, on the GPUs or in host memory.
+    """
     size, away = shape.parameters / GIB, zero.offload_optimizer
     weights = size * memory.weight_bytes / (count if zero.stage >= 3 else 1)
     gradients = size * memory.gradient_bytes / (count if zero.stage >= 2 else 1)
@@ -88,8 +96,11 @@ def state_parts(
 
 
 def activation_parts(role: Role, stage: int, memory: Memory, count: int) -> dict[str, float]:
-    """GiB per GPU of a micro-batch: layer inputs, one layer computed again with its gradients,
-    logits of the trained tokens with theirs, and under stage 3 two layers gathered at once."""
+    """GiB per GPU for a micro-batch.
+
+    The parts are the layer inputs, one layer that is computed again with its gradients, the logits
+    of the trained tokens with theirs, and under stage 3 two layers that are gathered at once.
+    """
     shape, tokens = role.shape, role.batch_tokens
     width = memory.weight_bytes
     attention = shape.heads * shape.head_size
@@ -110,14 +121,16 @@ def activation_parts(role: Role, stage: int, memory: Memory, count: int) -> dict
 
 
 def resident(role: Role, zero: DeepSpeed, memory: Memory, count: int) -> float:
-    """GiB per GPU that a role keeps between its updates. Stage 3 holds its gradients in one lasting
-    piece; the others free them."""
+    """GiB per GPU that a role keeps between its updates.
+
+    Stage 3 keeps one permanent buffer of gradients. The other stages free theirs.
+    """
     parts = state_parts(role.shape, zero, memory, count)
     return sum(parts.values()) - (zero.stage < 3) * parts["gradients"]
 
 
 def index_parts(layout: Layout, joint: Joint) -> dict[str, float]:
-    """GiB per GPU of an index that lies on the GPUs, spread over them or copied to each."""
+    """GiB per GPU for the index if it lies on the GPUs, split over them or copied to each."""
     if layout.gpus is None:
         return {}
     size = joint.index / (2 if layout.gpus.float16 else 1)
@@ -125,7 +138,7 @@ def index_parts(layout: Layout, joint: Joint) -> dict[str, float]:
 
 
 def standing_parts(layout: Layout, joint: Joint, *, training: bool) -> dict[str, float]:
-    """GiB per GPU that lie beside the samplers' shares while they sample."""
+    """GiB per GPU in use beside the shares of the samplers while they sample."""
     count, parts = joint.machine.count, {"overhead": joint.memory.overhead}
     if training and not layout.own_gpus:
         for role in joint.roles:
@@ -134,9 +147,12 @@ def standing_parts(layout: Layout, joint: Joint, *, training: bool) -> dict[str,
     return parts | index_parts(layout, joint)
 
 
-def sampling_need(phase: str, layout: Layout, joint: Joint, *, training: bool) -> Need:
-    """Both samplers' shares, and what stands beside them. A share must hold the longest sequence
-    that its sampler takes, and that one the longest of its policy."""
+def sampling_need(phase: str, layout: Layout, joint: Joint, *, training: bool) -> MemoryNeed:
+    """Memory of a phase in which both samplers work: their shares, and all other parts.
+
+    A share must hold the longest sequence of its sampler. The sampler must accept the longest
+    sequence of its policy.
+    """
     gpu, memory = joint.machine.gpu, joint.memory
     parts: dict[str, float] = {}
     notes, lacks = [], list[str]()
@@ -149,7 +165,9 @@ def sampling_need(phase: str, layout: Layout, joint: Joint, *, training: bool) -
         at_once = min(rules.max_sequences, int(max(0.0, own["cache"]) / usual))
         notes.append(f"{role.name} {at_once}")
     parts |= standing_parts(layout, joint, training=training)
-    return Need(phase, parts, gpu.memory, f"sequences at once: {', '.join(notes)}", tuple(lacks))
+    return MemoryNeed(
+        phase, parts, gpu.memory, f"sequences at once: {', '.join(notes)}", tuple(lacks)
+    )
 
 
 def _share_lacks(role: Role, rules: Vllm, cache: float, memory: Memory) -> Iterator[str]:
@@ -167,8 +185,8 @@ def _share_lacks(role: Role, rules: Vllm, cache: float, memory: Memory) -> Itera
         )
 
 
-def update_need(role: Role, layout: Layout, joint: Joint) -> Need:
-    """An update of one role, beside the other's states and samplers that stay awake."""
+def update_need(role: Role, layout: Layout, joint: Joint) -> MemoryNeed:
+    """Memory of an update of one role, beside the other role's states and the awake samplers."""
     gpu, memory, count = joint.machine.gpu, joint.memory, joint.machine.count - layout.own_gpus
     parts = state_parts(role.shape, layout.trainer, memory, count)
     parts |= activation_parts(role, layout.trainer.stage, memory, count)
@@ -180,38 +198,44 @@ def update_need(role: Role, layout: Layout, joint: Joint) -> Need:
             parts[f"{other.name}'s states"] = kept
         if not rules.shared_gpus and not layout.own_gpus:
             parts[f"{other.name}'s sampler"] = rules.memory_share * gpu.memory
-    return Need(f"update {role.name}", parts, gpu.memory)
+    return MemoryNeed(f"update {role.name}", parts, gpu.memory)
 
 
-def needs(layout: Layout, joint: Joint) -> list[Need]:
-    """Every phase of joint training, and evaluation."""
+def needs(layout: Layout, joint: Joint) -> list[MemoryNeed]:
+    """Memory of every phase of joint training, and of evaluation."""
     rollout = sampling_need("rollout", layout, joint, training=True)
     updates = [update_need(role, layout, joint) for role in joint.roles]
     return [rollout, *updates, sampling_need("evaluate", layout, joint, training=False)]
 
 
 def largest_share(layout: Layout, joint: Joint) -> float:
-    """The largest equal ``memory_share`` of the samplers beside what stands there, in hundredths;
-    0 where there is no room."""
+    """The largest ``memory_share`` that both samplers can have, a multiple of 0.01.
+
+    It is 0 if the other parts leave no memory.
+    """
     limit = joint.machine.gpu.memory
     room = limit - sum(standing_parts(layout, joint, training=True).values())
     return max(0, int(100 * room / limit / len(joint.roles))) / 100
 
 
-def encode_need(shape: Architecture, tokens: int, memory: Memory, machine: Machine) -> Need:
-    """Encoding passages in float32, ``tokens`` in a batch; a layer's values are kept no longer."""
+def encode_need(shape: Architecture, tokens: int, memory: Memory, machine: Machine) -> MemoryNeed:
+    """Memory of encoding passages in float32 with ``tokens`` per batch. Only one layer's values are
+    kept at a time."""
     inside = 6 * shape.hidden + 3 * shape.feed_forward
     parts = {
         "weights": shape.parameters * FLOAT / GIB,
         "activations": tokens * inside * FLOAT / GIB,
         "overhead": memory.overhead,
     }
-    return Need("encode", parts, machine.gpu.memory)
+    return MemoryNeed("encode", parts, machine.gpu.memory)
 
 
 def host_parts(layout: Layout, joint: Joint) -> dict[str, float]:
-    """GiB of host memory over all nodes: offloaded states, weights of samplers asleep, both sides
-    of a hand-over in the first process, and an index that lies there."""
+    """GiB of host memory over all nodes.
+
+    The parts are offloaded states, weights of sleeping samplers, both copies of the weights that
+    the first process hands over to the samplers, and the index if it lies in host memory.
+    """
     zero, memory = layout.trainer, joint.memory
     parts: dict[str, float] = {}
     for role in joint.roles:
@@ -233,9 +257,11 @@ def host_parts(layout: Layout, joint: Joint) -> dict[str, float]:
 def index_bytes(
     rows: int, dimension: int, *, pq_m: int | None, hnsw_m: int | None
 ) -> dict[str, float]:
-    """Bytes of an index by kind, as far as its parameters are given. Lists add an id of 8 bytes a
-    row, a graph its links: 4 bytes each, twice as many on the ground, and 12 bytes of places.
-    Centroids are left out."""
+    """Bytes of an index by kind. Kinds whose parameters are None are left out.
+
+    Inverted lists add an id of 8 bytes per row. A graph adds links of 4 bytes, twice as many on its
+    lowest level, and 12 bytes of offsets per row. Centroids are not counted.
+    """
     flat: dict[str, float] = {"flat": FLOAT * dimension, "sq8": dimension}
     if pq_m is not None:
         flat["pq"] = pq_m

@@ -1,7 +1,7 @@
-"""``python -m cosearch plan``: what a profile takes, before anyone pays for it.
+"""The plan of a profile, from its parameters alone. It needs neither a GPU nor torch.
 
-From parameters alone: tokens, FLOPs, hours and cost per stage; memory per phase, and for each
-number of GPUs whether it fits or why not; sizes of indexes and files. No GPU and no torch.
+The plan predicts tokens, FLOPs, hours and cost of each stage, the memory of each phase, for each
+number of GPUs if training fits, and the sizes of indexes and files.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from cosearch.params.settings import Settings
 from cosearch.plan.cost import Cost, Machine, stage_cost
 from cosearch.plan.layout import GIB, Engines, Layout
 from cosearch.plan.load import Load, StageLoad, Workload
-from cosearch.plan.measure import Deviation, Tally, compare, predict, tally
+from cosearch.plan.measure import Deviation, Tally, deviations, predict, tally
 from cosearch.plan.memory import (
     Joint,
-    Need,
+    MemoryNeed,
     Role,
     encode_need,
     host_parts,
@@ -38,19 +38,22 @@ class Priced:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether joint training fits on a machine: its phases, GiB of host memory, reasons against it,
-    and the settings with which it would fit. No phases: its engines share no GPUs."""
+class FitVerdict:
+    """Whether joint training fits on a machine.
+
+    ``host_memory`` is in GiB. ``reasons`` say why it does not fit. Each of ``others`` is a set of
+    parameters with which it would fit. ``phases`` is empty if the engines share no GPUs.
+    """
 
     machine: Machine
-    phases: tuple[Need, ...]
+    phases: tuple[MemoryNeed, ...]
     host_memory: float = 0.0
     reasons: tuple[str, ...] = ()
     others: tuple[dict[str, Any], ...] = ()
 
     @property
     def fits(self) -> bool:
-        """Whether nothing stands against it."""
+        """True if there is no reason against it."""
         return not self.reasons
 
 
@@ -65,7 +68,10 @@ class Outlook:
 
     @classmethod
     def of(cls, settings: Settings, gpu: str | None = None, count: int | None = None) -> "Outlook":
-        """Raises ValueError for an unknown GPU, a count below one or an uncalibrated profile."""
+        """Make a plan for ``count`` GPUs of a kind. None takes the value of params.yaml.
+
+        Raises ValueError for an unknown GPU, a count below one or a profile without calibration.
+        """
         plan = settings.file.plan
         name = gpu or plan.gpu
         if name not in plan.gpus:
@@ -76,7 +82,7 @@ class Outlook:
         return cls(settings, Workload.of(settings), name, number)
 
     def machine(self, count: int | None = None) -> Machine:
-        """``count`` GPUs of the chosen kind."""
+        """``count`` GPUs of the chosen kind. None takes the count of the plan."""
         plan = self.settings.file.plan
         return Machine(self.gpu, plan.gpus[self.gpu], self.count if count is None else count)
 
@@ -92,23 +98,23 @@ class Outlook:
         """The engines of the profile."""
         return Engines.of(self.settings)
 
-    def verdict(self, machine: Machine) -> Verdict:
+    def verdict(self, machine: Machine) -> FitVerdict:
         """Whether joint training of the large agent and its ranker fits on ``machine``."""
         layout = self.engines.layout()
         if layout is None:
-            return Verdict(machine, ())
+            return FitVerdict(machine, ())
         joint = self.joint(machine)
         phases = (*self._encoding(machine), *needs(layout, joint))
         reasons = tuple(self._reasons(layout, joint))
         others = tuple(self._others(layout, joint)) if reasons else ()
         host = sum(host_parts(layout, joint).values())
-        return Verdict(machine, phases, host, reasons, others)
+        return FitVerdict(machine, phases, host, reasons, others)
 
     def joint(self, machine: Machine) -> Joint:
         """Joint training on ``machine``."""
         return Joint(self.roles(), machine, self.settings.file.plan.memory, self.index_gib)
 
-    def _encoding(self, machine: Machine) -> list[Need]:
+    def _encoding(self, machine: Machine) -> list[MemoryNeed]:
         encoder = self.settings.section(blocks.Encoder)
         if encoder.device == "cpu":
             return []
@@ -117,7 +123,7 @@ class Outlook:
         return [encode_need(shape, encoder.batch_size * tokens, memory, machine)]
 
     def _reasons(self, layout: Layout, joint: Joint) -> list[str]:
-        """What stands against a layout: GPUs, their memory, the host's memory."""
+        """Why a layout does not fit: the number of GPUs, their memory, or the host memory."""
         count, host = joint.machine.count, self.settings.file.plan.host
         found = list(layout.lacks(count))
         if layout.own_gpus < count:
@@ -129,7 +135,7 @@ class Outlook:
         return found
 
     def _others(self, layout: Layout, joint: Joint) -> list[dict[str, Any]]:
-        """Settings with which joint training would fit, nearest first."""
+        """Parameters with which joint training would fit, the most similar ones first."""
         found = []
         for other in layout.nearby(joint.machine.count):
             share = largest_share(other, joint)
@@ -140,7 +146,7 @@ class Outlook:
         return found
 
     def roles(self) -> tuple[Role, ...]:
-        """The large agent and its ranker, as they are trained together."""
+        """The large agent and the ranker that is trained with it."""
         agent, ranker = self.settings.section(blocks.Agent), self.settings.section(blocks.Ranker)
         habits = self.work.calibration.habits["generative"]
         written = habits.turns * habits.turn_tokens
@@ -163,7 +169,7 @@ class Outlook:
 
     @property
     def dimension(self) -> int:
-        """Of a passage's vector."""
+        """Dimension of a passage vector."""
         return self.work.architecture(self.work.shape("encoder")).hidden
 
     def indexes(self) -> dict[str, float]:
@@ -183,7 +189,7 @@ class Outlook:
         return self.indexes()[self.settings.section(blocks.Index).kind] * GIGABYTE / GIB
 
     def disk(self) -> dict[str, float]:
-        """GB by kind of file; the state of a running training is kept twice for a moment."""
+        """GB by kind of file. A running training keeps its state twice for a moment."""
         plan, known, indexes = self.settings.file.plan, self.work.calibration, self.indexes()
         shapes = {name: self.work.architecture(plan.models[name]) for name in self._folders()}
         width = plan.memory.weight_bytes
@@ -222,12 +228,13 @@ class Outlook:
 
 
 def _sequence_tokens(load: Load) -> float:
-    """Tokens that a rollout file keeps of a load: none of the encoder's."""
+    """Number of tokens of a load that rollout files store. They store none of the encoder."""
     return load.read + load.sampled if load.role in ("agent", "ranker") else 0.0
 
 
 def calibrate(settings: Settings, paths: Paths, seed: int) -> dict[str, Habits]:
-    """Habits of every variant that was trained under ``seed``. Raises ValueError for none."""
+    """Habits of every variant that was trained with ``seed``. Raises ValueError if there is
+    none."""
     found = {name: counted.habits(name) for name, counted in _tallies(settings, paths, seed)}
     if not found:
         raise ValueError(f"{paths.root}: no rollouts of seed {seed}; run `dvc repro` first")
@@ -235,8 +242,10 @@ def calibrate(settings: Settings, paths: Paths, seed: int) -> dict[str, Habits]:
 
 
 def check(settings: Settings, paths: Paths, seed: int) -> dict[str, list[Deviation]]:
-    """Predicted and measured tokens of the variants whose habits are calibrated, by variant. Raises
-    ValueError when ``seed`` trained none of them."""
+    """Predicted and measured tokens by variant, for the variants with calibrated habits.
+
+    Raises ValueError if none of them was trained with ``seed``.
+    """
     habits = Workload.of(settings).calibration.habits.values()
     measured = {habit.measured: habit for habit in habits if habit.measured}
     found = {}
@@ -245,7 +254,7 @@ def check(settings: Settings, paths: Paths, seed: int) -> dict[str, list[Deviati
             sizes = settings.section(blocks.Train, settings.variant(name).set)
             group = settings.method(settings.variant(name).set).rollout.group_size
             rolled = sizes.rounds * sizes.questions * group
-            found[name] = compare(predict(measured[name], rolled), counted.tokens)
+            found[name] = deviations(predict(measured[name], rolled), counted.tokens)
     if not found:
         raise ValueError(f"{paths.root}: seed {seed} trained none of {', '.join(measured)}")
     return found

@@ -1,4 +1,4 @@
-"""The plan as tables of a terminal."""
+"""Prints the plan as tables in a terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -7,16 +7,16 @@ from rich.table import Table
 
 from cosearch.params import blocks
 from cosearch.params.plan import Habits
-from cosearch.plan.cost import HOUR, total
+from cosearch.plan.cost import HOUR, total_cost
 from cosearch.plan.measure import Deviation
-from cosearch.plan.outlook import Outlook, Priced, Verdict
+from cosearch.plan.outlook import FitVerdict, Outlook, Priced
 
 SHOWN_OTHERS = 3
-"""Of the settings with which a profile would fit, the nearest ones."""
+"""Number of alternatives that are shown if a profile does not fit."""
 
 
 def show_plan(outlook: Outlook, console: Console, *, rows: bool) -> None:
-    """Print the whole plan; ``rows``: a line for every row instead of one per stage and part."""
+    """Print the whole plan. With ``rows`` the first table has a line for every row of the graph."""
     for table in tables(outlook, rows=rows):
         console.print(table)
     for line in lines(outlook):
@@ -24,7 +24,7 @@ def show_plan(outlook: Outlook, console: Console, *, rows: bool) -> None:
 
 
 def tables(outlook: Outlook, *, rows: bool) -> Iterator[Table]:
-    """Stages, memory per phase and number of GPUs, indexes, disk."""
+    """Tables of stages, of memory by phase and number of GPUs, of indexes, and of disk space."""
     priced = outlook.priced()
     yield _stages(outlook, priced, rows=rows)
     verdicts = [outlook.verdict(outlook.machine(count)) for count in _counts(outlook)]
@@ -35,7 +35,7 @@ def tables(outlook: Outlook, *, rows: bool) -> Iterator[Table]:
 
 
 def lines(outlook: Outlook) -> Iterator[str]:
-    """What fits and what does not, and what was assumed."""
+    """Sentences on what fits, what does not fit, and what the plan assumes."""
     for count in _counts(outlook):
         yield from _spoken(outlook.verdict(outlook.machine(count)))
     plan, need = outlook.settings.file.plan, sum(outlook.disk().values())
@@ -58,7 +58,7 @@ def habits_lines(found: Mapping[str, Habits]) -> list[str]:
 
 
 def check_table(found: Mapping[str, Sequence[Deviation]], tolerance: float) -> Table:
-    """Predicted beside measured tokens."""
+    """Table of predicted and measured tokens. ``tolerance`` is the largest good deviation."""
     table = _table("Predicted and measured tokens", "variant", "tokens")
     for name in ("predicted", "measured", "off by", "verdict"):
         table.add_column(name, justify="right")
@@ -97,7 +97,7 @@ def _stages(outlook: Outlook, priced: Sequence[Priced], *, rows: bool) -> Table:
 
 
 def _figures(members: Sequence[Priced], gpus: int) -> list[str]:
-    flops, hours, price = total((one.stage.rows, one.cost) for one in members)
+    flops, hours, price = total_cost((one.stage.rows, one.cost) for one in members)
 
     def tokens(name: str) -> str:
         values = (one.stage.rows * getattr(x, name) for one in members for x in one.stage.loads)
@@ -113,7 +113,7 @@ def _figures(members: Sequence[Priced], gpus: int) -> list[str]:
     ]
 
 
-def _memory(verdicts: Sequence[Verdict]) -> Table:
+def _memory(verdicts: Sequence[FitVerdict]) -> Table:
     table = _table("GPU memory at its peak, GiB per GPU", "GPUs", "phase")
     for name in ("peak", "may use"):
         table.add_column(name, justify="right")
@@ -135,7 +135,7 @@ def _memory(verdicts: Sequence[Verdict]) -> Table:
 
 
 def settings_text(changes: Mapping[str, object]) -> str:
-    """Parameters as they are written in params.yaml."""
+    """Parameters in the spelling of params.yaml."""
     return ", ".join(f"{key}: {_plain(value)}" for key, value in changes.items())
 
 
@@ -143,7 +143,7 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _spoken(verdict: Verdict) -> Iterator[str]:
+def _spoken(verdict: FitVerdict) -> Iterator[str]:
     machine = verdict.machine
     name = f"{machine.count} x {machine.name} ({machine.gpu.memory:.0f} GiB each)"
     if not verdict.phases:

@@ -1,1 +1,1 @@
-"""Base models of the generated world, from scratch: tokenizer, scripted traces, fitting."""
+"""Trains the base models of the generated world from scratch."""

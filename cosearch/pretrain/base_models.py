@@ -1,14 +1,14 @@
 """The shipped base models of the generated world, from scratch.
 
-Seeded trainings on one CPU thread. The world that is evaluated enters only to be avoided: none of
-its facts is ever taught.
+They are trained with fixed seeds on one CPU thread. No model is taught a fact of the world on which
+the pipeline evaluates: the facts of that world are drawn only in order to avoid them.
 
 ``encoder``, ``ranker`` and ``agent`` play the paper's parts. ``ranker_small`` and ``agent_small``
 are smaller and weaker; ``shared`` plays both roles. ``simulator`` writes documents on request and
-``cross_encoder`` scores pairs. ``agent_tags`` and ``agent_tags_small`` speak the tag grammar of
-Search-R1: control tokens are ids, and the same traces with tokens spelled otherwise would give the
-same weights, so these two are the weights of ``agent`` and ``agent_small`` under a tokenizer that
-spells its control tokens so. No training of their own took place.
+``cross_encoder`` scores pairs. ``agent_tags`` and ``agent_tags_small`` write the tags of Search-R1.
+They have the weights of ``agent`` and ``agent_small``, and only their tokenizers spell the control
+tokens differently. Training sees ids, not spellings, so a separate training would give the same
+weights.
 
 Models after the first three are stored in bfloat16, half the bytes, and measured as stored.
 """
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from cosearch.files.artifacts import write_json
-from cosearch.files.hashes import hash_file
+from cosearch.files.hashes import hash_files
 from cosearch.pretrain.exam import Exam
 from cosearch.pretrain.measure import Measures
 from cosearch.pretrain.recipe import Interface, Recipe
@@ -35,8 +35,11 @@ _RECORD = "recipe.json"
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """How a shipped model is made: where its weights come from, its exam, the keys of the recipe
-    that bear on either, how it is stored, and what its record has to say about it."""
+    """How a shipped model is made.
+
+    Holds the source of its weights, its exam, the keys of the recipe that influence either
+    (``reads``), its number type, its spelling of control tokens, and a note for its record.
+    """
 
     weights: Callable[[School], Any]
     exam: Callable[[Exam, Path], Measures]
@@ -82,16 +85,16 @@ LESSONS: Mapping[str, Lesson] = {
         lambda school: school.cross_encoder, Exam.scorer, (*_ALL, "small", "cross_encoder")
     ),
 }
-"""All shipped models by folder, in the order in which they are made."""
+"""All shipped models by the name of their folder, in the order of their making."""
 
 
 def build_base_models(
     folder: Path, recipe: Recipe, interface: Interface, report: Report, *, only: Sequence[str]
 ) -> dict[str, Any]:
-    """Make the models named in ``only`` under ``folder`` and record them in ``recipe.json``.
+    """Make the models in ``only`` under ``folder`` and record them in ``recipe.json``.
 
-    Files and records of the others stay as they are. Returns the records of all by name: recipe,
-    measures and the sha256 of each file. Raises ValueError for an unknown name.
+    Files and records of other models stay as they are. Returns the records of all models by name:
+    the recipe, the measures and the sha256 of each file. Raises ValueError for an unknown name.
     """
     if unknown := sorted(set(only) - set(LESSONS)):
         raise ValueError(f"base_models: no model {unknown[0]!r}; there are {', '.join(LESSONS)}")
@@ -112,8 +115,8 @@ def _read_records(path: Path) -> dict[str, Any]:
 def _make(
     lesson: Lesson, folder: Path, recipe: Recipe, school: School, exam: Exam
 ) -> dict[str, Any]:
-    """An ordinary Hugging Face folder, and its record."""
-    # Another model may still start from these weights or share them.
+    """Write a model as an ordinary Hugging Face folder. Returns its record."""
+    # A copy, because another model may still start from these weights or share them.
     model = copy.deepcopy(lesson.weights(school)).to(lesson.dtype)
     model.save_pretrained(folder)
     length = model.config.max_position_embeddings
@@ -122,6 +125,6 @@ def _make(
     record = {
         "recipe": {key: constants[key] for key in lesson.reads},
         "measures": lesson.exam(exam, folder),
-        "files": {path.name: hash_file(path) for path in sorted(folder.iterdir())},
+        "files": hash_files(folder),
     }
     return record | ({"note": lesson.note} if lesson.note else {})

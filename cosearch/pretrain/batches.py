@@ -1,5 +1,8 @@
-"""Streams of training batches: the ranker's curriculum over the number of candidates, trajectories
-and simulated documents sorted by length, scored lists."""
+"""Streams of training batches.
+
+The ranker's batches follow a curriculum over the number of candidates. Batches of trajectories and
+of simulated documents hold rows of similar length.
+"""
 
 import random
 from collections import deque
@@ -7,36 +10,40 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Row, Script, choose_wording, ranker_row
+from cosearch.pretrain.traces import TraceRow, TraceScript, choose_wording, ranker_row
 
-BatchT = TypeVar("BatchT")
+DrawnT = TypeVar("DrawnT")
 
 
 @dataclass(frozen=True, slots=True)
 class Curriculum:
-    """Numbers of candidates to climb; the next one when the mean accuracy of the choice over the
-    last ``window`` batches at the current one reaches ``promote_at``."""
+    """Numbers of candidates, in rising order.
+
+    Training moves to the next number when the mean accuracy over the last ``window`` batches at the
+    current number reaches ``promote_at``.
+    """
 
     sizes: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
     promote_at: float = 0.75
     window: int = 20
     review: float = 0.2
-    """Share of batches at an earlier size."""
+    """Share of batches with an earlier number of candidates."""
     largest: int = 10
     stretch: float = 0.15
-    """Share of batches at the last size that have up to ``largest`` candidates."""
+    """At the last number, the share of batches with up to ``largest`` candidates."""
 
 
 class RankerBatches:
-    """Batches of ranker rows along the curriculum; ``observe`` reports accuracies back."""
+    """Batches of ranker rows along the curriculum. The training reports accuracies to
+    ``observe``."""
 
     def __init__(
         self,
-        episodes: Iterator[Episode],
+        episodes: Iterator[FictionEpisode],
         prompts: Prompts,
-        script: Script,
+        script: TraceScript,
         curriculum: Curriculum,
         batch: int,
         rng: random.Random,
@@ -49,15 +56,15 @@ class RankerBatches:
 
     @property
     def size(self) -> int:
-        """Number of candidates reached so far."""
+        """Current number of candidates."""
         return self._curriculum.sizes[self._level]
 
     @property
     def finished(self) -> bool:
-        """Whether the last size is reached."""
+        """True if the curriculum has reached its last number."""
         return self._level == len(self._curriculum.sizes) - 1
 
-    def __iter__(self) -> Iterator[list[Row]]:
+    def __iter__(self) -> Iterator[list[TraceRow]]:
         while True:
             self._size = self._draw_size()
             largest = max(self._size, self._curriculum.sizes[-1])
@@ -73,8 +80,11 @@ class RankerBatches:
                 for _ in range(self._batch)
             ]
 
-    def _search(self) -> tuple[str, Search]:
-        """A question and the search for one of its hops; on the way up, one the teacher knows."""
+    def _search(self) -> tuple[str, FictionSearch]:
+        """A question and a search for one of its hops.
+
+        Before the last number the teacher knows the right passage of every drawn hop.
+        """
         while True:
             episode = next(self._episodes)
             searches = self._rng.choice(episode.searches)
@@ -83,7 +93,7 @@ class RankerBatches:
                 return episode.task.question.text, search
 
     def observe(self, accuracy: float) -> None:
-        """Accuracy of the choice in the last batch; may move on to the next size."""
+        """Receive the accuracy of the last batch, and move to the next number if it is time."""
         if self._size != self.size:
             return
         self._recent.append(accuracy)
@@ -103,9 +113,9 @@ class RankerBatches:
 
 
 def pooled_batches(
-    draw: Callable[[], Row], batch: int, pool: int, rng: random.Random
-) -> Iterator[list[Row]]:
-    """Batches of rows of similar length, ``pool`` batches sorted at a time."""
+    draw: Callable[[], TraceRow], batch: int, pool: int, rng: random.Random
+) -> Iterator[list[TraceRow]]:
+    """Batches of rows of similar length. Sorts the rows of ``pool`` batches at a time."""
     while True:
         rows = [draw() for _ in range(pool * batch)]
         rows.sort(key=lambda row: len(row.ids))
@@ -114,8 +124,8 @@ def pooled_batches(
         yield from batches
 
 
-def alternate(*streams: Iterator[BatchT]) -> Iterator[BatchT]:
-    """A batch of each stream in turn; a stream may stand there twice."""
+def alternate(*streams: Iterator[DrawnT]) -> Iterator[DrawnT]:
+    """One batch of each stream in turn. A stream that is given twice has two turns."""
     while True:
         for stream in streams:
             yield next(stream)

@@ -1,8 +1,8 @@
-"""Rows of base training of the document simulator: what a scripted search engine makes up.
+"""Training rows of the document simulator, written by a scripted search engine.
 
-Asked for useful documents it tells the fact that the sub-query asks for, which for the last hop is
-the gold answer of the prompt; asked for noisy ones it tells other facts, or a wrong value. All of
-it is about fictional encyclopaedias, and no wrong value happens to be true where models are judged.
+Useful documents contain the fact that the sub-query asks for. For the last hop this is the gold
+answer in the prompt. Noisy documents contain other facts, or a wrong value. All facts are those of
+fictional encyclopaedias, and no wrong value is true in the world on which models are evaluated.
 """
 
 import random
@@ -16,9 +16,9 @@ from cosearch.data.world import Triple
 from cosearch.data.world_lexicon import YEARS
 from cosearch.data.world_questions import Fact
 from cosearch.data.world_relations import RELATIONS, SECTION_OF
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Row, Script, Weighted, choose_wording, plain
+from cosearch.pretrain.traces import TraceRow, TraceScript, Weighted, choose_wording, plain
 from cosearch.pretrain.words import END, ranked_id
 
 _NUMBER = re.compile(r"\[([0-9]+)\]")
@@ -26,25 +26,25 @@ _NUMBER = re.compile(r"\[([0-9]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The scripted search engine's constants."""
+    """Constants of the scripted search engine."""
 
     documents: int = 3
     """Documents per request."""
     useful: float = 0.5
     """Share of requests for useful documents."""
     wrong_value: float = 0.5
-    """Share of noisy answers in which the right section tells a wrong value."""
+    """Share of noisy answers with the right section but a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Falsehoods:
-    """Wrong values: names by kind to draw from, and the facts that must not come out."""
+    """Draws wrong values from ``names`` by kind. It never draws a fact in ``avoid``."""
 
     names: Mapping[str, Sequence[str]]
     avoid: AbstractSet[Triple]
 
     def passage(self, fact: Fact, rng: random.Random) -> Passage:
-        """The section that tells ``fact``, with all its values drawn anew."""
+        """The section that contains ``fact``, with new random values for all its relations."""
         section = SECTION_OF[fact.relation]
         told = {relation: self._value(fact, relation, rng) for relation in section.relations}
         text = rng.choice(section.wordings).format(x=fact.subject, **told)
@@ -60,14 +60,14 @@ class Falsehoods:
 
 
 def simulator_row(
-    episode: Episode,
+    episode: FictionEpisode,
     prompts: Prompts,
-    script: Script,
+    script: TraceScript,
     simulation: Simulation,
     falsehoods: Falsehoods,
     rng: random.Random,
-) -> Row:
-    """A request for documents on one hop of ``episode``, and the documents."""
+) -> TraceRow:
+    """A request for documents on one hop of ``episode``, and these documents."""
     search = choose_wording(episode, rng.choice(episode.searches), script, rng)
     useful = rng.random() < simulation.useful
     gold = episode.task.question.golds[0]
@@ -77,38 +77,40 @@ def simulator_row(
     )
     told = gold if useful and search.fact.value == gold else ""
     target = _written(shown, search.gold if told else None, told, script)
-    return Row(
+    return TraceRow(
         (*prompt, *prompts.codec.tokens(*(word for word, _ in target))),
         (*(0.0 for _ in prompt), *(weight for _, weight in target)),
     )
 
 
-def _useful(search: Search, simulation: Simulation, rng: random.Random) -> list[Passage]:
-    """The passage that was asked for, anywhere among others of the retriever's list."""
+def _useful(search: FictionSearch, simulation: Simulation, rng: random.Random) -> list[Passage]:
+    """The passage asked for, at a random place among others of the retriever's list."""
     shown = _others(search, simulation.documents - 1, rng)
     shown.insert(rng.randrange(simulation.documents), search.gold)
     return shown
 
 
 def _noisy(
-    search: Search, simulation: Simulation, falsehoods: Falsehoods, rng: random.Random
+    search: FictionSearch, simulation: Simulation, falsehoods: Falsehoods, rng: random.Random
 ) -> list[Passage]:
-    """Other passages, with a wrong value among them at times."""
+    """Other passages. At times one is replaced by a passage with a wrong value."""
     shown = _others(search, simulation.documents, rng)
     if rng.random() < simulation.wrong_value:
         shown[rng.randrange(simulation.documents)] = falsehoods.passage(search.fact, rng)
     return shown
 
 
-def _others(search: Search, count: int, rng: random.Random) -> list[Passage]:
-    """``count`` candidates that do not tell the value asked for."""
+def _others(search: FictionSearch, count: int, rng: random.Random) -> list[Passage]:
+    """``count`` random candidates without the value asked for."""
     value = f" {search.fact.value} "
     others = [p for p in search.candidates if p is not search.gold and value not in f" {p.text} "]
     return rng.sample(others, count)
 
 
-def _written(shown: Sequence[Passage], gold: Passage | None, told: str, script: Script) -> Weighted:
-    """Tokens of the simulator's output; the gold answer, copied from the prompt, weighs more."""
+def _written(
+    shown: Sequence[Passage], gold: Passage | None, told: str, script: TraceScript
+) -> Weighted:
+    """Tokens of the simulator's output. The gold answer, which it copies, has a larger weight."""
     tokens: Weighted = []
     for number, passage in enumerate(shown, start=1):
         words = plain(f"{ranked_id(number)} {passage.title} : {passage.text}")
@@ -120,8 +122,11 @@ def _written(shown: Sequence[Passage], gold: Passage | None, told: str, script: 
 
 
 def read_documents(text: str, *, count: int) -> list[tuple[str, str]] | None:
-    """Titles and texts of exactly ``count`` numbered documents, or None where the form is broken:
-    ``[1] TITLE : TEXT [2] ...``, nothing empty, the section of a title in brackets."""
+    """Titles and texts of exactly ``count`` numbered documents, or None if the form is broken.
+
+    The form is ``[1] TITLE : TEXT [2] ...``. A title ends with its section in brackets, and a text
+    with a full stop.
+    """
     before, *parts = _NUMBER.split(text)
     numbers, documents = parts[::2], [part.partition(" : ") for part in parts[1::2]]
     if before.strip() or numbers != [str(number) for number in range(1, count + 1)]:

@@ -1,8 +1,8 @@
-"""The tiny bi-encoder, trained contrastively on facts of worlds that nobody is asked about.
+"""The tiny bi-encoder, trained contrastively on the facts of fictional worlds.
 
-It shall find the right article and mostly miss the right section, as dense retrievers do: the
-relation of a training query is often exchanged for another one of the same article, and its
-passage for one that merely mentions the subject.
+Like a real dense retriever it should find the right article, but often miss the right section. So
+training often replaces the relation of a query by another one of the same article, and its passage
+by one that only mentions the subject.
 """
 
 import random
@@ -34,11 +34,11 @@ class EncoderRecipe:
     learning_rate: float = 3.0e-3
     temperature: float = 0.1
     relation_noise: float = 0.9
-    """Share of queries whose relation is exchanged for another one of the same kind."""
+    """Share of queries whose relation is replaced by another one of the same kind of subject."""
     mention_noise: float = 0.45
-    """Share of queries whose passage becomes another article's that mentions the subject."""
+    """Share of queries whose passage is replaced by another article's that mentions the subject."""
     question_share: float = 0.5
-    """Share of queries put as whole questions, as RAG and the Fixed Ranker's lists put them."""
+    """Share of queries that are whole questions, as in RAG and in the Fixed Ranker's lists."""
     worlds: int = 4
 
 
@@ -64,8 +64,8 @@ def new_encoder(recipe: EncoderRecipe, vocabulary: int, pad: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class TextEncoder:
-    """Mean-pooled, L2-normalised vectors of queries and passages under the encoder's prefixes."""
+class EncoderModel:
+    """Makes mean-pooled, L2-normalised vectors of queries and passages behind their prefixes."""
 
     model: Any
     codec: WordCodec
@@ -77,7 +77,7 @@ class TextEncoder:
         return self._vectors([self.query_prefix + query for query in queries])
 
     def passages(self, passages: Sequence[Passage]) -> torch.Tensor:
-        """[len(passages), hidden]; title and text as the retriever joins them."""
+        """[len(passages), hidden]. Joins title and text as the retriever does."""
         return self._vectors([f"{self.passage_prefix}{p.title}\n{p.text}" for p in passages])
 
     def _vectors(self, texts: Sequence[str]) -> torch.Tensor:
@@ -91,9 +91,10 @@ class TextEncoder:
 
 
 def train_encoder(
-    encoder: TextEncoder, worlds: Sequence[Encyclopaedia], recipe: EncoderRecipe, seed: int
+    encoder: EncoderModel, worlds: Sequence[Encyclopaedia], recipe: EncoderRecipe, seed: int
 ) -> None:
-    """Train ``encoder.model`` in place with in-batch negatives (InfoNCE), world after world."""
+    """Train ``encoder.model`` in place with in-batch negatives (InfoNCE), one world after
+    another."""
     rng = random.Random(seed)
     optimizer = torch.optim.AdamW(encoder.model.parameters(), lr=recipe.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -115,7 +116,7 @@ def train_encoder(
 def _batch(
     world: Encyclopaedia, recipe: EncoderRecipe, rng: random.Random
 ) -> tuple[list[str], list[Passage]]:
-    """Queries and their passages, no passage twice."""
+    """Queries and their passages. No passage occurs twice."""
     mentions: dict[str, list[Fact]] = {}
     for fact in world.facts.values():
         mentions.setdefault(fact.value, []).append(fact)

@@ -1,4 +1,4 @@
-"""The exams of the shipped models: each is loaded from its folder, as stored, and measured."""
+"""Measures the shipped models. Each is loaded from its folder, in the stored number type."""
 
 import random
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from cosearch.core.seeds import derive
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.measure import (
     Exercise,
     Measures,
@@ -26,40 +26,40 @@ from cosearch.pretrain.school import School
 
 _TOP_K = 3
 _MAX_TOKENS = 96
-"""Longer texts than any that is taught."""
+"""Longest text in the exams. The texts in training are shorter."""
 
 
 class Exam:
-    """Exercises on tasks of one encyclopaedia that nothing was trained on."""
+    """Exercises on tasks of one encyclopaedia that no training uses."""
 
     def __init__(self, recipe: Recipe, school: School) -> None:
         self._recipe, self._school = recipe, school
         self._top_n = recipe.curriculum.sizes[-1]
 
     def lists(self, _folder: Path) -> Measures:
-        """The bi-encoder, whose lists the rankers are measured on."""
+        """Measure the bi-encoder by its lists. The exams of the rankers use the same lists."""
         return measure_lists(self._school.unseen, self._listed)
 
     def agent(self, folder: Path) -> Measures:
-        """Queries and answers."""
+        """Measure queries and answers."""
         return self._write(folder, self._turns)
 
     def ranker(self, folder: Path) -> Measures:
-        """Rankings."""
+        """Measure rankings."""
         return self._write(folder, self._rankings)
 
     def both(self, folder: Path) -> Measures:
-        """Queries, answers and rankings."""
+        """Measure queries, answers and rankings."""
         return self._write(folder, [*self._turns, *self._rankings])
 
     def simulator(self, folder: Path) -> Measures:
-        """Useful and noisy documents."""
+        """Measure useful and noisy documents."""
         count = self._recipe.simulation.documents
         requests = simulator_exercises(self._listed, self._school.prompts, documents=count)
         return self._write(folder, requests)
 
     def scorer(self, folder: Path) -> Measures:
-        """Lists in the order of their scores."""
+        """Measure lists in the order of their scores."""
         from transformers import AutoModelForSequenceClassification
 
         loader: Any = AutoModelForSequenceClassification
@@ -67,7 +67,7 @@ class Exam:
         return measure_scorer(model, self._listed, self._school.prompts, top_n=self._top_n)
 
     @cached_property
-    def _listed(self) -> list[tuple[Episode, Search]]:
+    def _listed(self) -> list[tuple[FictionEpisode, FictionSearch]]:
         rng = random.Random(self._seed("searches"))
         return listed_searches(self._school.unseen, self._recipe.script, rng, top_n=self._top_n)
 

@@ -1,6 +1,6 @@
-"""Fictional encyclopaedias with a retriever over them: where base training takes place.
+"""Fictional encyclopaedias with a retriever. The base models are trained on them.
 
-They share the lexicon of the world that is evaluated and none of its facts.
+They share the words of the world on which the pipeline evaluates, but none of its facts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from cosearch.data.world_relations import RELATIONS
 
 
 class Vectors(Protocol):
-    """What a fiction needs of an encoder: unit rows whose inner products are scores."""
+    """An encoder for fictional encyclopaedias. Inner products of its unit rows are scores."""
 
     def queries(self, queries: Sequence[str]) -> torch.Tensor:
         """[len(queries), hidden]."""
@@ -29,8 +29,8 @@ class Vectors(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """A sub-query for one hop, its candidates best first, and the passage that tells the hop."""
+class FictionSearch:
+    """A sub-query for one hop, its candidates (best first), and the passage with the hop's fact."""
 
     fact: Fact
     query: str
@@ -39,13 +39,15 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
-    """A task with the searches of each hop, one per wording of the sub-query. ``whole`` searches
-    with the question itself, where one hop answers it."""
+class FictionEpisode:
+    """A task with the searches of each hop, one per wording of the sub-query.
+
+    ``whole`` searches with the question itself. It is None if the task has several hops.
+    """
 
     task: Task
-    searches: tuple[tuple[Search, ...], ...]
-    whole: Search | None
+    searches: tuple[tuple[FictionSearch, ...], ...]
+    whole: FictionSearch | None
 
 
 @torch.no_grad()
@@ -57,8 +59,11 @@ def draw_episodes(
     rows: Mapping[str, int],
     top_n: int,
     avoid: AbstractSet[Triple],
-) -> list[Episode]:
-    """Episodes of a new encyclopaedia: ``rows`` tasks per family with ``top_n`` candidates each."""
+) -> list[FictionEpisode]:
+    """Episodes of a new encyclopaedia: ``rows`` tasks per family, ``top_n`` candidates per search.
+
+    The encyclopaedia contains no fact of ``avoid``.
+    """
     fiction = draw_encyclopaedia(size, seed, avoid=avoid)
     counts = {name: {"train": count} for name, count in rows.items()}
     dealt = deal_tasks(fiction.names, fiction.facts, counts, derive(seed, "questions"))
@@ -71,12 +76,12 @@ def draw_episodes(
     nearest = dict(zip(unique, scores.topk(top_n).indices.tolist(), strict=True))
     by_id = {passage.id: passage for passage in fiction.passages}
 
-    def search(hop: Fact, query: str) -> Search:
+    def search(hop: Fact, query: str) -> FictionSearch:
         found = tuple(fiction.passages[position] for position in nearest[query])
-        return Search(hop, query, found, by_id[hop.passage])
+        return FictionSearch(hop, query, found, by_id[hop.passage])
 
     return [
-        Episode(
+        FictionEpisode(
             task,
             tuple(tuple(search(hop, query) for query in queries[hop]) for hop in task.hops),
             search(task.hops[0], task.question.text) if len(task.hops) == 1 else None,

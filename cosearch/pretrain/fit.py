@@ -1,6 +1,6 @@
-"""Base training of the tiny decoders: a small Llama that learns from scripted rows.
+"""Base training of the tiny decoders: small Qwen2 models that learn from scripted rows.
 
-Muon moves the matrices, AdamW the rest. The loss of rows is taken on completions only.
+Muon updates the matrices, AdamW the other parameters. The loss counts completions only.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 import torch
 from torch.nn import functional
 
-from cosearch.pretrain.traces import Row
+from cosearch.pretrain.traces import TraceRow
 
 BatchT = TypeVar("BatchT")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A Llama of about 0.7 M parameters. Heads of 32 are the smallest that samplers support."""
+    """Size of a decoder, about 0.7 M parameters. Samplers support no heads smaller than 32."""
 
     hidden_size: int = 128
     layers: int = 3
@@ -28,7 +28,8 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class FitRecipe:
-    """Optimisation of one causal model; the rate warms up, stays and falls to ``floor``."""
+    """Optimisation of one model. The learning rate rises, stays constant, and falls to
+    ``floor``."""
 
     steps: int
     batch: int
@@ -51,8 +52,10 @@ def new_model(shape: ModelShape, vocabulary: int, *, pad: int, eos: int) -> Any:
 
 
 def new_scorer(shape: ModelShape, vocabulary: int, *, pad: int, eos: int) -> Any:
-    """A randomly initialised ``Qwen2ForSequenceClassification`` with one label. It scores a text
-    at its last token that is no padding, whichever side is padded."""
+    """A randomly initialised ``Qwen2ForSequenceClassification`` with one label.
+
+    It scores a text at the last token that is no padding, on whichever side the padding is.
+    """
     from transformers import Qwen2ForSequenceClassification
 
     build: Any = Qwen2ForSequenceClassification
@@ -86,8 +89,10 @@ def fit(
     on_step: Callable[[int, float, float], None],
     loss_of: Callable[[Any, BatchT], tuple[torch.Tensor, float]],
 ) -> None:
-    """Train ``model`` in place. ``loss_of`` gives loss and accuracy of a batch; ``on_step`` hears
-    of step, loss and accuracy."""
+    """Train ``model`` in place.
+
+    ``loss_of`` returns loss and accuracy of a batch. ``on_step`` receives step, loss and accuracy.
+    """
     optimizers = _optimizers(model, recipe)
     model.train()
     for step in range(recipe.steps):
@@ -131,8 +136,8 @@ def _optimizers(model: Any, recipe: FitRecipe) -> list[torch.optim.Optimizer]:
     return [muon, adamw]
 
 
-def weighted_loss(model: Any, rows: Sequence[Row]) -> tuple[torch.Tensor, float]:
-    """Weighted mean of the negative log-likelihood, and the accuracy at the greatest weights."""
+def weighted_loss(model: Any, rows: Sequence[TraceRow]) -> tuple[torch.Tensor, float]:
+    """Weighted mean of the negative log-likelihood, and the accuracy at the largest weights."""
     width = max(len(row.ids) for row in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     weights = torch.zeros(len(rows), width)

@@ -1,7 +1,8 @@
-"""What a shipped model can do, measured on tasks of an encyclopaedia that nothing was trained on.
+"""Measures the abilities of a shipped model on tasks of an encyclopaedia that no training uses.
 
-The model continues contexts of the scripts; its text is parsed by the real grammars. An agent's
-contexts hold what a scripted agent did before, so this is no rollout: it measures single turns.
+The model continues contexts from the scripts, and the grammars of the pipeline parse its text. The
+contexts of an agent contain earlier turns of the scripted agent. So this measures single turns, and
+not rollouts.
 """
 
 import random
@@ -14,31 +15,31 @@ import torch
 from cosearch.core.formats import GRAMMARS, Answer, Malformed, parse_ranking, parse_turn
 from cosearch.data.world_relations import RELATIONS
 from cosearch.pretrain.documents import read_documents
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.pairs import score_pairs
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Row, Script, agent_row, choose_search
+from cosearch.pretrain.traces import TraceRow, TraceScript, agent_row, choose_search
 from cosearch.pretrain.words import WordCodec
 
-Verdict = tuple[bool, bool]
-"""Whether a text is well formed, and whether it says what it should."""
+Grade = tuple[bool, bool]
+"""Whether a text is well formed, and whether it is right."""
 Measures = dict[str, dict[str, float]]
 _BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A context of one kind, and the judge of its continuation."""
+    """A context of one kind. ``judge`` grades its continuation."""
 
     kind: str
     prompt: tuple[int, ...]
-    judge: Callable[[str], Verdict]
+    judge: Callable[[str], Grade]
 
 
 def measure_writer(
     model: Any, codec: WordCodec, exercises: Sequence[Exercise], *, max_tokens: int, seed: int
 ) -> Measures:
-    """By kind: shares of well-formed and right texts, greedy and sampled at temperature 1."""
+    """Shares of well-formed and right texts by kind, greedy and sampled at temperature 1."""
     measures: Measures = {exercise.kind: {} for exercise in exercises}
     for name, sample in (("greedy", False), ("sampled", True)):
         torch.manual_seed(seed)
@@ -55,7 +56,10 @@ def measure_writer(
 def _write(
     model: Any, codec: WordCodec, exercises: Sequence[Exercise], *, max_tokens: int, sample: bool
 ) -> list[str]:
-    """A continuation of each prompt without its end token; one that has none is marked by it."""
+    """A continuation of each prompt, without its end token.
+
+    An unfinished text keeps an end token as a mark, so that the grammars refuse it.
+    """
     order = sorted(range(len(exercises)), key=lambda place: len(exercises[place].prompt))
     (end,), pad = codec.eos_ids, model.config.pad_token_id
     texts = [""] * len(exercises)
@@ -77,9 +81,9 @@ def _write(
 
 
 def agent_exercises(
-    episodes: Sequence[Episode], prompts: Prompts, script: Script, rng: random.Random
+    episodes: Sequence[FictionEpisode], prompts: Prompts, script: TraceScript, rng: random.Random
 ) -> list[Exercise]:
-    """Every turn of scripted trajectories that find each fact: sub-queries and answers."""
+    """One exercise per turn of scripted trajectories in which every search finds its fact."""
     finding = replace(script, found=1.0)
     return [
         exercise
@@ -88,7 +92,7 @@ def agent_exercises(
     ]
 
 
-def _turns(episode: Episode, row: Row) -> Iterator[Exercise]:
+def _turns(episode: FictionEpisode, row: TraceRow) -> Iterator[Exercise]:
     hops = episode.task.hops
     starts = [
         place for place, weight in enumerate(row.weights) if weight and not row.weights[place - 1]
@@ -100,8 +104,8 @@ def _turns(episode: Episode, row: Row) -> Iterator[Exercise]:
         yield Exercise("answer" if last else "query", row.ids[:start], _turn_judge(texts, last))
 
 
-def _turn_judge(texts: Sequence[str], last: bool) -> Callable[[str], Verdict]:
-    def judge(text: str) -> Verdict:
+def _turn_judge(texts: Sequence[str], last: bool) -> Callable[[str], Grade]:
+    def judge(text: str) -> Grade:
         turn = parse_turn(text, GRAMMARS["react"])
         if isinstance(turn, Malformed):
             return False, False
@@ -113,23 +117,27 @@ def _turn_judge(texts: Sequence[str], last: bool) -> Callable[[str], Verdict]:
 
 
 def listed_searches(
-    episodes: Sequence[Episode], script: Script, rng: random.Random, *, top_n: int
-) -> list[tuple[Episode, Search]]:
-    """A search of each episode, where the passage asked for is among the ``top_n`` best."""
+    episodes: Sequence[FictionEpisode], script: TraceScript, rng: random.Random, *, top_n: int
+) -> list[tuple[FictionEpisode, FictionSearch]]:
+    """One random search per episode. Keeps those with the gold passage among the ``top_n`` best."""
     drawn = [(e, choose_search(rng.choice(e.searches), script, rng)) for e in episodes]
     return [(e, search) for e, search in drawn if search.gold in search.candidates[:top_n]]
 
 
 def ranker_exercises(
-    listed: Sequence[tuple[Episode, Search]], prompts: Prompts, *, top_n: int, top_k: int
+    listed: Sequence[tuple[FictionEpisode, FictionSearch]],
+    prompts: Prompts,
+    *,
+    top_n: int,
+    top_k: int,
 ) -> list[Exercise]:
-    """Rankings of the retriever's list; right is one that puts the gold passage first."""
+    """Exercises to rank the retriever's list. A ranking is right if the gold passage is first."""
 
-    def exercise(episode: Episode, search: Search) -> Exercise:
+    def exercise(episode: FictionEpisode, search: FictionSearch) -> Exercise:
         shown = search.candidates[:top_n]
         gold = shown.index(search.gold)
 
-        def judge(text: str) -> Verdict:
+        def judge(text: str) -> Grade:
             ranking = parse_ranking(text, candidates=len(shown), wanted=top_k)
             if isinstance(ranking, Malformed):
                 return False, False
@@ -143,15 +151,18 @@ def ranker_exercises(
 
 
 def simulator_exercises(
-    listed: Sequence[tuple[Episode, Search]], prompts: Prompts, *, documents: int
+    listed: Sequence[tuple[FictionEpisode, FictionSearch]], prompts: Prompts, *, documents: int
 ) -> list[Exercise]:
-    """Requests for both kinds of documents on last hops; right are useful ones that tell the gold
-    answer in the right section, and noisy ones that do not."""
+    """Exercises to write useful and noisy documents on last hops.
 
-    def exercise(episode: Episode, search: Search, useful: bool) -> Exercise:
+    Useful documents are right if the right section contains the gold answer, and noisy ones if it
+    does not.
+    """
+
+    def exercise(episode: FictionEpisode, search: FictionSearch, useful: bool) -> Exercise:
         question, gold = episode.task.question, search.fact.value
 
-        def judge(text: str) -> Verdict:
+        def judge(text: str) -> Grade:
             read = read_documents(text, count=documents)
             if read is None:
                 return False, False
@@ -167,7 +178,11 @@ def simulator_exercises(
 
 @torch.no_grad()
 def measure_scorer(
-    model: Any, listed: Sequence[tuple[Episode, Search]], prompts: Prompts, *, top_n: int
+    model: Any,
+    listed: Sequence[tuple[FictionEpisode, FictionSearch]],
+    prompts: Prompts,
+    *,
+    top_n: int,
 ) -> Measures:
     """Share of lists whose best-scored passage is the gold one."""
     hits = []
@@ -180,9 +195,10 @@ def measure_scorer(
 
 
 def measure_lists(
-    episodes: Sequence[Episode], listed: Sequence[tuple[Episode, Search]]
+    episodes: Sequence[FictionEpisode], listed: Sequence[tuple[FictionEpisode, FictionSearch]]
 ) -> Measures:
-    """Share of searches that find the gold passage, and of those lists the share led by it."""
+    """Share of searches that find the gold passage, and of these the share with it in first
+    place."""
     first = _share(search.candidates[0] is search.gold for _, search in listed)
     return {"ranking": {"found": round(len(listed) / len(episodes), 4), "right": first}}
 

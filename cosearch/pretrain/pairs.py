@@ -1,8 +1,8 @@
-"""Lists of base training of the cross-encoder: pairs of a search and one passage, scored alone.
+"""Training lists of the cross-encoder, which scores pairs of a search and one passage.
 
-A pair is one chat message, ``{question} | {query} : {title} {text}``, with the assistant's turn
-opened after it; its score is read there, at the last token. The teacher is the ranker's, with all
-that it does not know.
+A pair is one chat message, ``{question} | {query} : {title} {text}``, followed by the opening of
+the assistant's turn. The model gives the score at the last token. The teacher is that of the
+ranker, and makes the same mistakes.
 """
 
 import random
@@ -13,23 +13,28 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from cosearch.pretrain.fiction import Episode
+from cosearch.pretrain.fiction import FictionEpisode
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Script, choose_wording, order_candidates, show_candidates
+from cosearch.pretrain.traces import TraceScript, choose_wording, order_candidates, show_candidates
 
 
 @dataclass(frozen=True, slots=True)
 class PairList:
-    """Token ids of the pairs of one list, and the position that the teacher puts first."""
+    """Token ids of the pairs of one list, and the position that the teacher ranks first."""
 
     pairs: tuple[tuple[int, ...], ...]
     first: int
 
 
 def pair_list(
-    episode: Episode, prompts: Prompts, script: Script, rng: random.Random, *, top_n: int
+    episode: FictionEpisode,
+    prompts: Prompts,
+    script: TraceScript,
+    rng: random.Random,
+    *,
+    top_n: int,
 ) -> PairList:
-    """The pairs of one search of ``episode`` and ``top_n`` candidates, the gold one among them."""
+    """Pairs of one search of ``episode`` with ``top_n`` candidates, including the gold one."""
     search = choose_wording(episode, rng.choice(episode.searches), script, rng)
     shown = show_candidates(search, top_n, rng)
     first = order_candidates(shown, search, script, rng)[0]
@@ -40,21 +45,21 @@ def pair_list(
 
 
 def pair_batches(
-    episodes: Iterator[Episode],
+    episodes: Iterator[FictionEpisode],
     prompts: Prompts,
-    script: Script,
+    script: TraceScript,
     batch: int,
     rng: random.Random,
     *,
     top_n: int,
 ) -> Iterator[list[PairList]]:
-    """``batch`` lists of ``top_n`` pairs at a time."""
+    """Endless batches of ``batch`` lists with ``top_n`` pairs each."""
     while True:
         yield [pair_list(next(episodes), prompts, script, rng, top_n=top_n) for _ in range(batch)]
 
 
 def score_pairs(model: Any, pairs: Sequence[Sequence[int]]) -> torch.Tensor:
-    """[len(pairs)], the higher the better."""
+    """Scores of the pairs, [len(pairs)]. A higher score is better."""
     rows = [torch.tensor(pair) for pair in pairs]
     pad = model.config.pad_token_id
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
@@ -65,8 +70,10 @@ def score_pairs(model: Any, pairs: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 def listwise_loss(model: Any, lists: Sequence[PairList]) -> tuple[torch.Tensor, float]:
-    """Softmax cross-entropy of the teacher's first choice over each list, and its accuracy. All
-    lists are of one length."""
+    """Softmax cross-entropy of the teacher's first choice in each list, and the accuracy.
+
+    All lists have the same length.
+    """
     flat = [pair for row in lists for pair in row.pairs]
     scores = score_pairs(model, flat).view(len(lists), -1)
     firsts = torch.tensor([row.first for row in lists])

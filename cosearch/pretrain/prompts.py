@@ -1,4 +1,4 @@
-"""What a policy reads: prompts rendered through the template files, as rollouts render them."""
+"""Renders prompts through the template files, in the same way as rollouts do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cosearch.pretrain.words import WordCodec
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """How prompts are put: codec, template set and document templates of both roles."""
+    """Renders prompts with a codec, a set of templates and the document templates of both roles."""
 
     codec: WordCodec
     templates: str
@@ -23,7 +23,8 @@ class Prompts:
         return self.codec.chat(fill_template(self.templates, "agent", {"question": text}))
 
     def observation(self, passages: Sequence[Passage]) -> list[int]:
-        """What the agent reads after a search whose end token it sampled."""
+        """The agent's observation after a search. The agent has sampled the end token of the
+        search."""
         ((_, template),) = load_template(self.templates, "observation")
         documents = _documents(self.agent_document, passages, 1)
         return self.codec.reply(fill_text(template, {"documents": documents}), after_eos=True)
@@ -31,7 +32,7 @@ class Prompts:
     def candidates(
         self, question: str, query: str, passages: Sequence[Passage], *, top_k: int, start: int
     ) -> list[int]:
-        """The ranker's prompt; the first candidate is number ``start``."""
+        """The ranker's prompt. The first candidate has the number ``start``."""
         fills: dict[str, Fill] = {
             "question": question,
             "query": query,
@@ -48,7 +49,7 @@ class Prompts:
         return self.codec.chat(fill_template(self.templates, name, fills))
 
     def pair(self, question: str, query: str, passage: Passage) -> list[int]:
-        """What the cross-encoder scores at its last token."""
+        """The cross-encoder's prompt. The model scores it at the last token."""
         fills: dict[str, Fill] = {
             "question": question,
             "query": query,

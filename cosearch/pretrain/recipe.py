@@ -1,4 +1,4 @@
-"""Every constant of base training, and what the rest of the pipeline fixes for it."""
+"""All constants of base training, and the values that the rest of the pipeline fixes."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -12,13 +12,13 @@ from cosearch.pretrain.batches import Curriculum
 from cosearch.pretrain.documents import Simulation
 from cosearch.pretrain.encoder import EncoderRecipe
 from cosearch.pretrain.fit import FitRecipe, ModelShape
-from cosearch.pretrain.traces import Script
+from cosearch.pretrain.traces import TraceScript
 
 RecipeT = TypeVar("RecipeT")
 
 
 _ROWS = {
-    # bamboogle's pairs of relations are never trained on.
+    # Training has no bamboogle, so its pairs of relations are new in the evaluation.
     "nq": 150,
     "triviaqa": 150,
     "popqa": 120,
@@ -30,7 +30,7 @@ _ROWS = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Every constant of base training; ``base_models`` of params.yaml overrides any of them."""
+    """All constants of base training. ``base_models`` in params.yaml overrides any of them."""
 
     seed: int = 1
     lexicon: LexiconSize = field(default_factory=LexiconSize)
@@ -38,7 +38,7 @@ class Recipe:
     shape: ModelShape = field(default_factory=ModelShape)
     small: ModelShape = field(default_factory=lambda: ModelShape(96, 2, 3, 192))
     """Shape of the small agent and ranker, the simulator and the cross-encoder."""
-    script: Script = field(default_factory=Script)
+    script: TraceScript = field(default_factory=TraceScript)
     simulation: Simulation = field(default_factory=Simulation)
     curriculum: Curriculum = field(default_factory=Curriculum)
     ranker: FitRecipe = field(default_factory=lambda: FitRecipe(800, 32, 3.0e-3))
@@ -46,23 +46,23 @@ class Recipe:
     ranker_small: FitRecipe = field(default_factory=lambda: FitRecipe(450, 32, 3.0e-3))
     agent_small: FitRecipe = field(default_factory=lambda: FitRecipe(1000, 32, 3.0e-3))
     shared: FitRecipe = field(default_factory=lambda: FitRecipe(2100, 32, 3.0e-3))
-    """Two thirds of the steps are the agent's, one third the ranker's."""
+    """Two thirds of the steps train the agent's part, one third the ranker's."""
     simulator: FitRecipe = field(default_factory=lambda: FitRecipe(1200, 32, 3.0e-3))
     cross_encoder: FitRecipe = field(default_factory=lambda: FitRecipe(600, 16, 3.0e-3))
-    """A batch holds that many lists, each as long as the curriculum's last size."""
+    """A batch holds 16 lists, each as long as the last number of the curriculum."""
     rows: Mapping[str, int] = field(default_factory=lambda: dict(_ROWS))
-    """Tasks drawn per fictional encyclopaedia."""
+    """Number of tasks per fictional encyclopaedia, by family."""
     passes: int = 4
-    """How often the tasks of one encyclopaedia are used before the next one is drawn."""
+    """Number of times that training uses an encyclopaedia's tasks before it draws the next one."""
     pool: int = 10
-    """Batches of trajectories sorted by length at a time."""
+    """Number of batches whose rows are sorted by length together."""
     measured: int = 200
-    """Tasks of an encyclopaedia that nothing was trained on, on which the models are measured."""
+    """Number of tasks in the exams, all of an encyclopaedia that no training uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What the rest of the pipeline fixes: prefixes, prompts, and the facts not to be taught."""
+    """Values that the rest of the pipeline fixes: prefixes, templates, and the facts to avoid."""
 
     query_prefix: str
     passage_prefix: str
@@ -73,7 +73,7 @@ class Interface:
 
 
 def override(recipe: RecipeT, block: Mapping[str, Any]) -> RecipeT:
-    """``recipe`` with the values of ``block``. Raises ValueError for a key it does not have."""
+    """A copy of ``recipe`` with the values of ``block``. Raises ValueError for an unknown key."""
     known = [part.name for part in fields(recipe)]  # type: ignore[arg-type]
     if unknown := sorted(set(block) - set(known)):
         raise ValueError(f"base_models: no {unknown[0]!r}; there are {', '.join(known)}")
@@ -90,7 +90,7 @@ def _value(current: Any, value: Any) -> Any:
 def world_interface(
     data: blocks.Data, encoder: blocks.Encoder, agent: blocks.Agent, ranker: blocks.Ranker
 ) -> Interface:
-    """The interface of a profile that plays in a generated world."""
+    """The interface of a profile whose data are a generated world."""
     sets = {name: rows.model_dump() for name, rows in data.sets.items()}
     return Interface(
         encoder.query_prefix,

@@ -1,7 +1,8 @@
-"""The trainings of all shipped models, over one vocabulary and a stream of fictional tasks each.
+"""Trains all shipped models. They share one vocabulary, and each has its own stream of tasks.
 
-A role's name seeds its weights and its stream, so a new model moves no draw of an older one. A
-model that another one starts from is trained again where only the other one is asked for.
+The name of a role seeds its weights and its stream, so a new model changes no random draw of an
+older one. If a model starts from another one, that one is trained first, even if only the first is
+asked for.
 """
 
 import copy
@@ -19,29 +20,29 @@ from cosearch.data.world import draw_encyclopaedia
 from cosearch.data.world_lexicon import draw_names
 from cosearch.pretrain.batches import RankerBatches, alternate, pooled_batches
 from cosearch.pretrain.documents import Falsehoods, simulator_row
-from cosearch.pretrain.encoder import TextEncoder, new_encoder, train_encoder
-from cosearch.pretrain.fiction import Episode, draw_episodes
+from cosearch.pretrain.encoder import EncoderModel, new_encoder, train_encoder
+from cosearch.pretrain.fiction import FictionEpisode, draw_episodes
 from cosearch.pretrain.fit import FitRecipe, ModelShape, fit, new_model, new_scorer, weighted_loss
 from cosearch.pretrain.pairs import listwise_loss, pair_batches
 from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.recipe import Interface, Recipe
-from cosearch.pretrain.traces import Row, agent_row
+from cosearch.pretrain.traces import TraceRow, agent_row
 from cosearch.pretrain.words import END, PAD, WordCodec, build_vocabulary
 
 Report = Callable[[str, int, int, str], None]
-"""Hears of a part of the work, steps done, steps in all and a note."""
+"""Receives the name of a training, the steps done, the number of steps, and a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedRanker:
-    """A ranker, and a copy of it from when it first ranked full lists."""
+    """A ranker, and a copy of it from the step at which the curriculum reached full lists."""
 
     model: Any
     beginner: Any
 
 
 class School:
-    """Trains each model when it is first asked for."""
+    """Trains each model at its first use, and keeps it."""
 
     def __init__(self, recipe: Recipe, interface: Interface, report: Report) -> None:
         self._recipe, self._interface, self._report = recipe, interface, report
@@ -51,7 +52,7 @@ class School:
         )
 
     @cached_property
-    def encoder(self) -> TextEncoder:
+    def encoder(self) -> EncoderModel:
         """The bi-encoder."""
         recipe = self._recipe.encoder
         torch.manual_seed(self._seed("encoder"))
@@ -79,19 +80,19 @@ class School:
 
     @cached_property
     def agent(self) -> Any:
-        """The agent, grown from a beginner that can copy names."""
+        """The agent. It starts from the ranker's beginner, which can copy names."""
         return self._train_agent("agent", self.ranker.beginner, self._recipe.agent)
 
     @cached_property
     def agent_small(self) -> Any:
-        """The small agent, grown from the small beginner."""
+        """The small agent. It starts from the small ranker's beginner."""
         return self._train_agent(
             "agent_small", self.ranker_small.beginner, self._recipe.agent_small
         )
 
     @cached_property
     def shared(self) -> Any:
-        """One model for both roles, grown from the ranker's beginner."""
+        """One model for both roles. It starts from the ranker's beginner."""
         recipe = self._recipe
         ranks = RankerBatches(
             self._episodes("shared_ranker"),
@@ -102,19 +103,19 @@ class School:
             random.Random(self._seed("shared_ranker", "rows")),
         )
         turns = self._agent_batches("shared_agent", recipe.shared.batch)
-        # The beginner ranks already, so two of three batches are the agent's.
+        # The beginner can rank already, so two of three batches train the agent's part.
         batches = alternate(turns, turns, iter(ranks))
         return self._fit("shared", self.ranker.beginner, batches, recipe.shared)
 
     @cached_property
     def simulator(self) -> Any:
-        """The writer of documents, grown from the small beginner."""
+        """The document simulator. It starts from the small ranker's beginner."""
         recipe = self._recipe
         falsehoods = Falsehoods(draw_names(recipe.lexicon), self._interface.avoid)
         episodes = self._episodes("simulator")
         rng = random.Random(self._seed("simulator", "rows"))
 
-        def draw() -> Row:
+        def draw() -> TraceRow:
             parts = (self.prompts, recipe.script, recipe.simulation, falsehoods)
             return simulator_row(next(episodes), *parts, rng)
 
@@ -123,7 +124,7 @@ class School:
 
     @cached_property
     def cross_encoder(self) -> Any:
-        """The pointwise scorer, from scratch."""
+        """The cross-encoder, trained from scratch."""
         recipe = self._recipe
         torch.manual_seed(self._seed("cross_encoder"))
         pad, eos = self.codec.tokens(PAD, END)
@@ -141,16 +142,16 @@ class School:
         return model
 
     @cached_property
-    def unseen(self) -> list[Episode]:
-        """Tasks of an encyclopaedia that nothing is trained on."""
+    def unseen(self) -> list[FictionEpisode]:
+        """Tasks of an encyclopaedia that no training uses."""
         drawn = self._draw("measured", 0)
         rng = random.Random(self._seed("measured", "order"))
         return rng.sample(drawn, min(self._recipe.measured, len(drawn)))
 
-    def text_encoder(self, model: Any) -> TextEncoder:
-        """The encoder around a bi-encoder's weights, with the prefixes of the profile."""
+    def text_encoder(self, model: Any) -> EncoderModel:
+        """The bi-encoder ``model`` with the vocabulary and the prefixes of the profile."""
         prefixes = (self._interface.query_prefix, self._interface.passage_prefix)
-        return TextEncoder(model, self.codec, *prefixes)
+        return EncoderModel(model, self.codec, *prefixes)
 
     def _train_ranker(self, role: str, shape: ModelShape, steps: FitRecipe) -> TrainedRanker:
         recipe = self._recipe
@@ -186,16 +187,18 @@ class School:
         batches = self._agent_batches(role, steps.batch)
         return self._fit(role, beginner, batches, steps)
 
-    def _agent_batches(self, role: str, batch: int) -> Iterator[list[Row]]:
+    def _agent_batches(self, role: str, batch: int) -> Iterator[list[TraceRow]]:
         episodes = self._episodes(role)
         rng = random.Random(self._seed(role, "rows"))
 
-        def draw() -> Row:
+        def draw() -> TraceRow:
             return agent_row(next(episodes), self.prompts, self._recipe.script, rng)
 
         return pooled_batches(draw, batch, self._recipe.pool, rng)
 
-    def _fit(self, role: str, beginner: Any, batches: Iterator[list[Row]], steps: FitRecipe) -> Any:
+    def _fit(
+        self, role: str, beginner: Any, batches: Iterator[list[TraceRow]], steps: FitRecipe
+    ) -> Any:
         model = copy.deepcopy(beginner)
         fit(model, batches, steps, _Meter(role, steps.steps, self._report), weighted_loss)
         return model
@@ -203,15 +206,15 @@ class School:
     def _seed(self, *parts: int | str) -> int:
         return derive("base_models", self._recipe.seed, *parts)
 
-    def _episodes(self, role: str) -> Iterator[Episode]:
-        """Fictional tasks without end, one encyclopaedia after another."""
+    def _episodes(self, role: str) -> Iterator[FictionEpisode]:
+        """An endless stream of fictional tasks, one encyclopaedia after another."""
         rng = random.Random(self._seed(role, "order"))
         for number in count():
             episodes = self._draw(role, number)
             for _ in range(self._recipe.passes):
                 yield from rng.sample(episodes, len(episodes))
 
-    def _draw(self, role: str, number: int) -> list[Episode]:
+    def _draw(self, role: str, number: int) -> list[FictionEpisode]:
         recipe = self._recipe
         return draw_episodes(
             self.encoder,
@@ -224,7 +227,7 @@ class School:
 
 
 class _Meter:
-    """Reports each step with the mean accuracy of the last ``window``."""
+    """Reports each step with the mean accuracy of the last ``window`` steps."""
 
     window = 50
 

@@ -1,7 +1,8 @@
-"""Rows of base training: what a scripted ranker and a scripted agent write on fictional facts.
+"""Training rows of the ranker and the agent, written by scripts about fictional facts.
 
-The scripts are deliberately imperfect teachers. The ranker picks a wrong first document at times
-and orders the rest at random; the agent gives up or guesses. What they leave open is for RL.
+The scripts are imperfect teachers on purpose, so that RL can improve on them. The scripted ranker
+at times ranks a wrong document first, and orders the rest at random. The scripted agent gives up or
+guesses.
 """
 
 import random
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cosearch.core.types import Passage
 from cosearch.data.world_questions import Fact, Task
-from cosearch.pretrain.fiction import Episode, Search
+from cosearch.pretrain.fiction import FictionEpisode, FictionSearch
 from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.words import (
     ANSWER,
@@ -31,8 +32,8 @@ Weighted = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Token ids and the weight of each in the loss; prompts and observations weigh 0."""
+class TraceRow:
+    """Token ids, and the weight of each in the loss. Prompts and observations have weight 0."""
 
     ids: tuple[int, ...]
     weights: tuple[float, ...]
@@ -45,23 +46,23 @@ UNSURE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """The teachers' constants. Weights of choices align with the tuples they choose from."""
+class TraceScript:
+    """Constants of the scripts. Weights of a choice have the order of the tuple they belong to."""
 
     wordings: tuple[float, float, float] = (0.5, 0.3, 0.2)
-    """How often a sub-query is the clearest, the middle and the vaguest one."""
+    """Shares of the clearest, the middle and the vaguest wording of a sub-query."""
     whole: float = 0.3
-    """Share of rankings for the question itself, where one hop answers it, not a sub-query."""
+    """Share of one-hop rankings that search with the question itself instead of a sub-query."""
     top_k: tuple[int, ...] = (1, 2, 3, 4, 5)
     top_k_weights: tuple[float, ...] = (0.08, 0.08, 0.68, 0.08, 0.08)
     wrong_first: float = 0.1
-    """Share of rankings whose first document is just any passage of the article."""
+    """Share of rankings whose first document is a random passage of the article."""
     unsure: tuple[str, ...] = UNSURE
-    """Relations whose sections the ranker's teacher does not know; it picks any passage of the
-    article. They come last, and finding them out is left to RL."""
+    """Relations whose sections the scripted ranker does not know, so it picks a random passage of
+    the article. The curriculum uses them last. The policy must learn them through RL."""
     keep_order: float = 0.6
-    """Share of rankings that go on in the retriever's order; the others draw from the article. A
-    greedy ranker needs a likeliest next id, or it repeats one."""
+    """Share of rankings that continue in the retriever's order. The others continue with passages
+    of the article. Without a most likely next id a greedy ranker would repeat an id."""
     choice_weight: float = 6.0
     """Loss weight of the number that names the first document."""
     rest_weight: float = 1.0
@@ -69,21 +70,26 @@ class Script:
     value_weight: float = 4.0
     """Loss weight of a value that the agent's reason copies from a document."""
     found: float = 0.7
-    """Share of observations that hold the passage that was asked for."""
+    """Share of observations that contain the passage asked for."""
     retry: float = 0.5
     guess: float = 0.6
-    """Share of given-up questions answered by a guess instead of "unknown"."""
+    """Share of abandoned questions with a guess as answer instead of "unknown"."""
     max_searches: int = 4
 
 
-def choose_search(searches: Sequence[Search], script: Script, rng: random.Random) -> Search:
-    """One of the wordings of a hop's sub-query."""
+def choose_search(
+    searches: Sequence[FictionSearch], script: TraceScript, rng: random.Random
+) -> FictionSearch:
+    """A random wording of the sub-query of a hop."""
     return rng.choices(searches, script.wordings)[0]
 
 
 def choose_wording(
-    episode: Episode, searches: Sequence[Search], script: Script, rng: random.Random
-) -> Search:
+    episode: FictionEpisode,
+    searches: Sequence[FictionSearch],
+    script: TraceScript,
+    rng: random.Random,
+) -> FictionSearch:
     """The search with the question itself, at times and where there is one, or one of
     ``searches``."""
     if episode.whole and rng.random() < script.whole:
@@ -93,18 +99,19 @@ def choose_wording(
 
 def ranker_row(
     question: str,
-    search: Search,
+    search: FictionSearch,
     prompts: Prompts,
-    script: Script,
+    script: TraceScript,
     rng: random.Random,
     *,
     top_n: int,
     max_number: int,
-) -> Row:
-    """A ranking of ``top_n`` candidates: the reason copies title and number of the first document,
-    then come K ids, passages of the same article first.
+) -> TraceRow:
+    """A ranking of ``top_n`` candidates.
 
-    Numbers start anywhere as long as they stay within ``max_number``.
+    The reason copies title and number of the first document. K ids follow, those of the same
+    article first. The numbers of the candidates start at a random number and end at ``max_number``
+    or below.
     """
     shown = show_candidates(search, top_n, rng)
     start = rng.randint(1, max_number - len(shown) + 1)
@@ -112,14 +119,14 @@ def ranker_row(
     order = order_candidates(shown, search, script, rng)[:top_k]
     prompt = prompts.candidates(question, search.query, shown, top_k=top_k, start=start)
     target = _ranking([shown[o] for o in order], [o + start for o in order], script)
-    return Row(
+    return TraceRow(
         (*prompt, *prompts.codec.tokens(*(word for word, _ in target))),
         (*(0.0 for _ in prompt), *(weight for _, weight in target)),
     )
 
 
-def show_candidates(search: Search, top_n: int, rng: random.Random) -> list[Passage]:
-    """The retriever's list in its order; a shorter one keeps a random part and the gold passage."""
+def show_candidates(search: FictionSearch, top_n: int, rng: random.Random) -> list[Passage]:
+    """The retriever's list in its order, or ``top_n`` random ones of it with the gold passage."""
     if top_n >= len(search.candidates):
         return list(search.candidates)
     others = [passage for passage in search.candidates if passage is not search.gold]
@@ -129,10 +136,13 @@ def show_candidates(search: Search, top_n: int, rng: random.Random) -> list[Pass
 
 
 def order_candidates(
-    shown: Sequence[Passage], search: Search, script: Script, rng: random.Random
+    shown: Sequence[Passage], search: FictionSearch, script: TraceScript, rng: random.Random
 ) -> list[int]:
-    """Positions: the gold passage or, unsure or wrong, any of its article; then the rest, in the
-    retriever's order or the article's passages first."""
+    """Positions in the order of the scripted ranker.
+
+    The first one is the gold passage or, if the script is unsure or wrong, a random passage of the
+    article. The rest follow in the retriever's order, or with the passages of the article first.
+    """
     listed = list(range(len(shown)))
     drawn = rng.sample(listed, len(listed))
     drawn.sort(key=lambda position: not _of_article(shown[position], search.fact.subject))
@@ -147,7 +157,7 @@ def _of_article(passage: Passage, entity: str) -> bool:
     return passage.title.startswith(f"{entity} (")
 
 
-def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: Script) -> Weighted:
+def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: TraceScript) -> Weighted:
     """Tokens of the ranker's output with their loss weights."""
     title = [(word, 1.0) for word in ranked[0].title.split()]
     choice = [(ranked_id(numbers[0]), script.choice_weight)]
@@ -158,8 +168,10 @@ def _ranking(ranked: Sequence[Passage], numbers: Sequence[int], script: Script) 
     return [*opening, *title, *choice, *middle, *ids, (RERANK_END, 1.0), (END, 1.0)]
 
 
-def agent_row(episode: Episode, prompts: Prompts, script: Script, rng: random.Random) -> Row:
-    """A whole trajectory: search hop by hop, read, try again or give up, answer."""
+def agent_row(
+    episode: FictionEpisode, prompts: Prompts, script: TraceScript, rng: random.Random
+) -> TraceRow:
+    """A whole trajectory: the script searches hop by hop, tries again or gives up, and answers."""
     trace = _Trace(prompts.codec, prompts.question(episode.task.question.text))
     known: list[Fact] = []
     note: Weighted = []
@@ -186,7 +198,7 @@ def agent_row(episode: Episode, prompts: Prompts, script: Script, rng: random.Ra
 
 @dataclass(slots=True)
 class _Trace:
-    """The growing context of a scripted trajectory."""
+    """The context of a scripted trajectory while the script writes it."""
 
     codec: WordCodec
     ids: list[int]
@@ -209,16 +221,16 @@ class _Trace:
         self.ids += ids
         self.weights += [0.0] * len(ids)
 
-    def answer(self, reason: Weighted, answer: str) -> Row:
-        """Close with an answer."""
+    def answer(self, reason: Weighted, answer: str) -> TraceRow:
+        """Finish the trajectory with an answer."""
         self.write(REASON)
         self.write_weighted(reason)
         self.write(REASON_END, ANSWER, *answer.split(), ANSWER_END, END)
-        return Row(tuple(self.ids), tuple(self.weights))
+        return TraceRow(tuple(self.ids), tuple(self.weights))
 
 
-def _observed(search: Search, script: Script, rng: random.Random) -> list[Passage]:
-    """K documents; the gold passage is among them, anywhere, as often as the script says."""
+def _observed(search: FictionSearch, script: TraceScript, rng: random.Random) -> list[Passage]:
+    """K random documents. In a share ``script.found`` of cases one is the gold passage."""
     top_k = rng.choices(script.top_k, script.top_k_weights)[0]
     others = [passage for passage in search.candidates if passage is not search.gold]
     shown = rng.sample(others, top_k)
@@ -228,18 +240,18 @@ def _observed(search: Search, script: Script, rng: random.Random) -> list[Passag
 
 
 def plain(text: str) -> Weighted:
-    """The words of ``text``, each of weight 1."""
+    """The words of ``text``, each with weight 1."""
     return [(word, 1.0) for word in text.split()]
 
 
-def _statement(fact: Fact, script: Script) -> Weighted:
-    """The fact in words; the value, which has to be found in a document, weighs more."""
+def _statement(fact: Fact, script: TraceScript) -> Weighted:
+    """The fact in words. The value, which the agent copies from a document, has a larger weight."""
     value = [(word, script.value_weight) for word in fact.value.split()]
     return [*plain(f"{fact.subject} {fact.relation}"), *value]
 
 
-def _conclusion(task: Task, known: Sequence[Fact], script: Script) -> tuple[Weighted, str]:
-    """The last reason and the answer once every hop is known."""
+def _conclusion(task: Task, known: Sequence[Fact], script: TraceScript) -> tuple[Weighted, str]:
+    """The last reason and the answer after the agent has found every hop."""
     last = _statement(known[-1], script)
     if not task.comparison:
         return last, known[-1].value
@@ -247,8 +259,8 @@ def _conclusion(task: Task, known: Sequence[Fact], script: Script) -> tuple[Weig
     return [*first, *last], task.question.golds[0]
 
 
-def _guess(task: Task, shown: Sequence[Passage], script: Script, rng: random.Random) -> str:
-    """An answer without knowledge: yes or no, or the last name that a shown document mentions."""
+def _guess(task: Task, shown: Sequence[Passage], script: TraceScript, rng: random.Random) -> str:
+    """A guess: yes or no, or the second to last word of a random document. Or "unknown"."""
     if rng.random() >= script.guess:
         return "unknown"
     if task.comparison:

@@ -1,7 +1,7 @@
-"""The closed-vocabulary tokenizer of the tiny models, and a codec over it that needs no library.
+"""The tokenizer of the tiny models with its closed vocabulary, and a codec that needs no library.
 
-A word is a token. Control tokens carry whole pieces of the two output grammars, so that a
-well-formed turn is short; decoding joins tokens by blanks, which the grammars allow.
+Each word is a token. Control tokens stand for whole pieces of the two output grammars, so that a
+well-formed turn is short. Decoding joins tokens by blanks, which the grammars allow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ SEARCH_R1_TAGS: Mapping[str, str] = {
     CALL: "<search>",
     CALL_END: "</search>",
 }
-"""Spelling of control tokens in the grammar of Search-R1; the tags of answers are the same."""
+"""Spelling of control tokens in the grammar of Search-R1. The tags of answers do not differ."""
 MAX_NUMBER = 20
 """Highest document number that has a token."""
 _PLAIN = (">", "|", ":", ".", "?", "query:", "passage:", "need", "found", "not")
@@ -47,7 +47,8 @@ def ranked_id(number: int) -> str:
 
 
 def build_vocabulary(size: LexiconSize) -> dict[str, int]:
-    """Ids of all tokens: control tokens, plain signs, numbers, then the words of the lexicon."""
+    """Ids of all tokens, in the order control tokens, plain signs, numbers, words of the
+    lexicon."""
     numbers = range(1, MAX_NUMBER + 1)
     tokens = [*CONTROL, *_PLAIN, *map(str, numbers), *map(ranked_id, numbers)]
     words = dict.fromkeys([*tokens, *closed_vocabulary(size)])
@@ -59,8 +60,8 @@ def save_tokenizer(
 ) -> None:
     """Write the tokenizer of ``vocabulary`` as an ordinary Hugging Face folder.
 
-    Control tokens are matched anywhere in trusted text, with or without blanks around them.
-    ``spelling`` renames some of them; ids stay.
+    The tokenizer recognises control tokens anywhere in trusted text, with or without blanks around
+    them. ``spelling`` renames some of them without a change of their ids.
     """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -86,10 +87,10 @@ def save_tokenizer(
 
 
 class WordCodec:
-    """``core.protocols.Codec`` by table look-up, for millions of training rows.
+    """A ``core.protocols.Codec`` by table look-up. It is fast enough for millions of training rows.
 
-    Gives the ids of the saved tokenizer for texts whose control tokens come from the chat frame
-    alone. Raises KeyError for a word that is not in the vocabulary: training text has none.
+    It returns the same ids as the saved tokenizer, for texts whose control tokens come from the
+    chat frame only. Raises KeyError for an unknown word. Training text contains none.
     """
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:

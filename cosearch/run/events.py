@@ -1,4 +1,7 @@
-"""What a stage tells those who watch it. Watching changes no result; the paper knows none of it."""
+"""What a stage tells its monitors while it runs.
+
+Monitors never influence the results of a stage. The paper does not describe them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A stage began; ``stage`` is its name in the graph, such as ``train@cosearch-0``."""
+    """A stage began. ``stage`` is its name in the graph, such as ``train@cosearch-0``."""
 
     stage: str
     profile: str
@@ -15,14 +18,14 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """A phase began, of the round that began last; a round may enter a phase again."""
+    """A phase of the current round began. A round may enter the same phase more than once."""
 
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A phase ended; ``failed`` where something was raised in it."""
+    """A phase ended. ``failed`` is True if an exception ended it."""
 
     phase: str
     failed: bool
@@ -30,7 +33,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """``task`` stands at ``done`` of ``total``."""
+    """``task`` has finished ``done`` of ``total`` parts."""
 
     task: str
     done: int
@@ -40,14 +43,14 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Long work goes on; ``note`` says with what."""
+    """The stage is still working. ``note`` says on what."""
 
     note: str
 
 
 @dataclass(frozen=True, slots=True)
 class RoundBegan:
-    """Round ``number``, counted from 1, began."""
+    """Round ``number`` began. Rounds are counted from 1."""
 
     number: int
 
@@ -61,8 +64,8 @@ class RoundEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """The stage wrote a document for readers: its Markdown, and where the whole of it lies."""
+class DocumentPublished:
+    """The stage wrote a document for readers. ``place`` is the path of its Markdown file."""
 
     title: str
     markdown: str
@@ -71,31 +74,36 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The stage ended; ``cause`` is why it failed, in one line, empty where it went well.
-    ``stopped``: it was told to end, and goes on when it is started again."""
+    """The stage ended. ``cause`` is the failure in one line, or empty after a success.
+
+    ``stopped`` is True if a signal or the user ended the stage. It continues from its state when
+    it is started again.
+    """
 
     cause: str
     stopped: bool = False
 
 
-Event = Began | Entered | Left | Advanced | Alive | RoundBegan | RoundEnded | Published | Ended
+Event = (
+    Began | Entered | Left | Advanced | Alive | RoundBegan | RoundEnded | DocumentPublished | Ended
+)
 
 
 class Monitor(Protocol):
-    """Watches one stage. ``tell`` returns at once and never raises, whatever becomes of it."""
+    """Watches one stage. ``tell`` returns at once and never raises, even if the delivery fails."""
 
     def tell(self, event: Event) -> None:
-        """Take note of an event. Nothing follows ``Ended``."""
+        """Receive an event. ``Ended`` is the last one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Monitors:
-    """Any number of monitors as one."""
+    """Passes every event to a number of monitors."""
 
     parts: Sequence[Monitor] = ()
 
     def tell(self, event: Event) -> None:
-        """Tell each of them."""
+        """Pass the event to each monitor, in order."""
         for part in self.parts:
             part.tell(event)

@@ -1,4 +1,4 @@
-"""Progress of long work: a live line in a terminal, plain lines elsewhere."""
+"""Progress of long work: a bar in a terminal, plain lines in a file or a pipe."""
 
 import sys
 import time
@@ -19,15 +19,18 @@ from rich.progress import Progress as Bar
 from cosearch.run.events import Advanced, Alive, Event
 
 EVERY_SECONDS = 20.0
-"""Plain lines come at most this far apart while work advances, so that silence means trouble."""
+"""Seconds between two plain lines while work advances. A longer silence means a problem."""
 
 
 def untold(event: Event) -> None:
-    """Nobody else is told."""
+    """Ignore the event. A ``Progress`` uses this until a stage connects its monitors."""
 
 
 class Progress:
-    """Shows one task at a time. Use as a context. ``follow`` is told of everything too."""
+    """Shows the progress of tasks on standard error. Use it in a ``with`` statement.
+
+    ``follow`` receives an event for everything that is shown.
+    """
 
     def __init__(self) -> None:
         self.follow: Callable[[Event], None] = untold
@@ -59,7 +62,7 @@ class Progress:
         self._bar.stop()
 
     def show(self, task: str, done: int, total: int, note: str = "") -> None:
-        """``task`` stands at ``done`` of ``total``; ``note`` follows it."""
+        """Show that ``task`` has finished ``done`` of ``total`` parts, with ``note`` behind it."""
         self._standing[task] = f"{done}/{total} "
         self.follow(Advanced(task, done, total, note))
         if self._live:
@@ -71,7 +74,7 @@ class Progress:
             self.say(f"{task}: {self._standing[task]}{note}".rstrip())
 
     def pulse(self, task: str, note: str) -> None:
-        """``task`` is alive: a note beside its bar, or a line now and then."""
+        """Show that ``task`` still works: a note beside its bar, or a line every 20 seconds."""
         self.follow(Alive(note))
         if task in self._tasks:
             self._bar.update(self._tasks[task], description=f"{task} {note}")
@@ -80,5 +83,5 @@ class Progress:
             self.say(f"{task}: {self._standing.get(task, '')}{note}")
 
     def say(self, line: str) -> None:
-        """Print a line."""
+        """Print one line above the bars."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -22,12 +22,12 @@ from cosearch.params.rows_file import check_rows, profile_folders
 from cosearch.params.settings import Settings, load_settings
 from cosearch.run.events import (
     Began,
+    DocumentPublished,
     Ended,
     Entered,
     Left,
     Monitor,
     Monitors,
-    Published,
     RoundBegan,
     RoundEnded,
 )
@@ -98,7 +98,7 @@ class Stage:
 
     def publish(self, title: str, document: Path) -> None:
         """Show a Markdown document that the stage has written to those who watch."""
-        self.monitor.tell(Published(title, document.read_text("utf-8"), str(document)))
+        self.monitor.tell(DocumentPublished(title, document.read_text("utf-8"), str(document)))
 
 
 def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:

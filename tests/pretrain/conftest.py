@@ -9,7 +9,7 @@ from cosearch.core.types import Passage
 from cosearch.data.world import World, build_world
 from cosearch.data.world_lexicon import LexiconSize
 from cosearch.engines.policies.codec_hf import HfCodec
-from cosearch.pretrain.fiction import Episode, draw_episodes
+from cosearch.pretrain.fiction import FictionEpisode, draw_episodes
 from cosearch.pretrain.prompts import Prompts
 from cosearch.pretrain.words import WordCodec, build_vocabulary, save_tokenizer
 
@@ -60,7 +60,7 @@ def prompts(words: WordCodec) -> Prompts:
 
 
 @pytest.fixture(scope="session")
-def episodes(words: WordCodec, world: World) -> list[Episode]:
+def episodes(words: WordCodec, world: World) -> list[FictionEpisode]:
     return draw_episodes(
         OwnSections(words),
         3,

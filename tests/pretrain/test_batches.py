@@ -4,16 +4,16 @@ import random
 from itertools import count, islice
 
 from cosearch.pretrain.batches import alternate, pooled_batches
-from cosearch.pretrain.traces import Row
+from cosearch.pretrain.traces import TraceRow
 
 
 def test_a_pool_is_dealt_in_batches_of_like_length() -> None:
     rng = random.Random(1)
     lengths = count(1)
 
-    def draw() -> Row:
+    def draw() -> TraceRow:
         length = next(lengths) * 7 % 13
-        return Row((0,) * length, (1.0,) * length)
+        return TraceRow((0,) * length, (1.0,) * length)
 
     batches = list(islice(pooled_batches(draw, 3, 4, rng), 4))
     found = sorted([len(row.ids) for row in batch] for batch in batches)

@@ -13,9 +13,9 @@ from cosearch.data.world_lexicon import YEARS, LexiconSize, draw_names
 from cosearch.data.world_relations import RELATIONS
 from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.pretrain.documents import Falsehoods, Simulation, read_documents, simulator_row
-from cosearch.pretrain.fiction import Episode
+from cosearch.pretrain.fiction import FictionEpisode
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Row, Script
+from cosearch.pretrain.traces import TraceRow, TraceScript
 from cosearch.pretrain.words import UNKNOWN, WordCodec
 
 USEFUL, NOISY = Simulation(useful=1.0), Simulation(useful=0.0, wrong_value=1.0)
@@ -26,7 +26,7 @@ def falsehoods(world: World) -> Falsehoods:
     return Falsehoods(draw_names(LexiconSize()), world.encyclopaedia.triples())
 
 
-def halves(row: Row, codec: WordCodec) -> tuple[str, str]:
+def halves(row: TraceRow, codec: WordCodec) -> tuple[str, str]:
     """What is read and what is written."""
     read = [token for token, weight in zip(row.ids, row.weights, strict=True) if not weight]
     written = [token for token, weight in zip(row.ids, row.weights, strict=True) if weight]
@@ -34,10 +34,10 @@ def halves(row: Row, codec: WordCodec) -> tuple[str, str]:
 
 
 def test_a_useful_row_word_for_word(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec, falsehoods: Falsehoods
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec, falsehoods: Falsehoods
 ) -> None:
     row = simulator_row(
-        episodes[0], prompts, Script(whole=1.0), USEFUL, falsehoods, random.Random(1)
+        episodes[0], prompts, TraceScript(whole=1.0), USEFUL, falsehoods, random.Random(1)
     )
     prompt, text = halves(row, words)
     question = episodes[0].task.question
@@ -46,17 +46,19 @@ def test_a_useful_row_word_for_word(
     gold = episodes[0].searches[0][0].gold
     assert f"] {gold.title} : {gold.text} " in text
     assert text.endswith(". <|end|>")
-    heavy = [t for t, w in zip(row.ids, row.weights, strict=True) if w == Script().value_weight]
+    heavy = [
+        t for t, w in zip(row.ids, row.weights, strict=True) if w == TraceScript().value_weight
+    ]
     assert words.decode(heavy) == question.golds[0]
 
 
 def test_useful_documents_tell_the_fact_anywhere(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec, falsehoods: Falsehoods
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec, falsehoods: Falsehoods
 ) -> None:
     rng = random.Random(2)
     places = set()
     for episode in episodes:
-        row = simulator_row(episode, prompts, Script(), USEFUL, falsehoods, rng)
+        row = simulator_row(episode, prompts, TraceScript(), USEFUL, falsehoods, rng)
         documents = read_documents(halves(row, words)[1].removesuffix(" <|end|>"), count=3)
         golds = [(search[0].gold.title, search[0].gold.text) for search in episode.searches]
         assert documents is not None
@@ -66,11 +68,11 @@ def test_useful_documents_tell_the_fact_anywhere(
 
 
 def test_noisy_documents_never_tell_the_fact(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec, falsehoods: Falsehoods
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec, falsehoods: Falsehoods
 ) -> None:
     rng = random.Random(3)
     for episode in [e for e in episodes if len(e.task.hops) == 1]:
-        row = simulator_row(episode, prompts, Script(), NOISY, falsehoods, rng)
+        row = simulator_row(episode, prompts, TraceScript(), NOISY, falsehoods, rng)
         prompt, text = halves(row, words)
         documents = read_documents(text.removesuffix(" <|end|>"), count=3)
         assert prompt.endswith(": not found <|end|> <|assistant|>")
@@ -93,7 +95,7 @@ def test_no_wrong_value_is_true_in_the_world(world: World) -> None:
 
 
 def test_requests_hold_the_ids_of_the_saved_tokenizer(
-    episodes: list[Episode], prompts: Prompts, saved: HfCodec
+    episodes: list[FictionEpisode], prompts: Prompts, saved: HfCodec
 ) -> None:
     hf = replace(prompts, codec=saved)
     for episode in episodes:

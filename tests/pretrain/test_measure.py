@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cosearch.pretrain.fiction import Episode
+from cosearch.pretrain.fiction import FictionEpisode
 from cosearch.pretrain.measure import (
     agent_exercises,
     listed_searches,
@@ -18,7 +18,7 @@ from cosearch.pretrain.measure import (
     simulator_exercises,
 )
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Script
+from cosearch.pretrain.traces import TraceScript
 from cosearch.pretrain.words import END, PAD, WordCodec
 
 
@@ -39,9 +39,9 @@ def says(words: WordCodec, *tokens: str) -> Parrot:
 
 
 def test_one_good_ranking_is_right_as_often_as_the_passage_stands_there(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
-    listed = listed_searches(episodes, Script(), random.Random(1), top_n=8)
+    listed = listed_searches(episodes, TraceScript(), random.Random(1), top_n=8)
     exercises = ranker_exercises(listed, prompts, top_n=8, top_k=2)
     ranking = ("<reason>", "[1]", "</reason>", "<rerank>", "[1]", ">", "[2]", "</rerank>")
     measures = measure_writer(says(words, *ranking), words, exercises, max_tokens=9, seed=1)
@@ -57,9 +57,9 @@ def test_one_good_ranking_is_right_as_often_as_the_passage_stands_there(
 
 
 def test_an_answer_is_right_only_where_one_is_due(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
-    exercises = agent_exercises(episodes, prompts, Script(), random.Random(2))
+    exercises = agent_exercises(episodes, prompts, TraceScript(), random.Random(2))
     gold = episodes[0].task.question.golds[0]
     answer = says(words, "<reason>", "not", "</reason>", "<answer>", *gold.split(), "</answer>")
     measures = measure_writer(answer, words, exercises, max_tokens=9, seed=1)
@@ -72,7 +72,7 @@ def test_an_answer_is_right_only_where_one_is_due(
 
 
 def test_useful_documents_are_right_for_useful_requests_alone(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
     single = [(e, e.searches[0][0]) for e in episodes if len(e.task.hops) == 1][:1]
     exercises = simulator_exercises(single, prompts, documents=1)
@@ -84,9 +84,9 @@ def test_useful_documents_are_right_for_useful_requests_alone(
 
 @pytest.mark.parametrize("tokens", [("need", "?"), ()])
 def test_a_text_without_an_end_is_malformed(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec, tokens: tuple[str, ...]
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec, tokens: tuple[str, ...]
 ) -> None:
-    exercises = agent_exercises(episodes[:2], prompts, Script(), random.Random(3))
+    exercises = agent_exercises(episodes[:2], prompts, TraceScript(), random.Random(3))
     answer = ("<reason>", "not", "</reason>", "<answer>", "yes", "</answer>", *tokens)
     measures = measure_writer(Parrot(words.tokens(*answer)), words, exercises, max_tokens=8, seed=1)
     assert {shares["well_formed_greedy"] for shares in measures.values()} == {0.0}

@@ -7,15 +7,17 @@ import pytest
 import torch
 
 from cosearch.engines.policies.codec_hf import HfCodec
-from cosearch.pretrain.fiction import Episode
+from cosearch.pretrain.fiction import FictionEpisode
 from cosearch.pretrain.fit import ModelShape, new_scorer
 from cosearch.pretrain.pairs import PairList, listwise_loss, pair_list, score_pairs
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Script
+from cosearch.pretrain.traces import TraceScript
 from cosearch.pretrain.words import WordCodec
 
 
-def test_a_pair_word_for_word(episodes: list[Episode], prompts: Prompts, words: WordCodec) -> None:
+def test_a_pair_word_for_word(
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
+) -> None:
     search, question = episodes[0].searches[0][0], episodes[0].task.question.text
     text = words.decode(prompts.pair(question, search.query, search.gold))
     pair = f"{question} | {search.query} : {search.gold.title} {search.gold.text}"
@@ -23,7 +25,7 @@ def test_a_pair_word_for_word(episodes: list[Episode], prompts: Prompts, words: 
 
 
 def test_pairs_hold_the_ids_of_the_saved_tokenizer(
-    episodes: list[Episode], prompts: Prompts, saved: HfCodec
+    episodes: list[FictionEpisode], prompts: Prompts, saved: HfCodec
 ) -> None:
     hf = replace(prompts, codec=saved)
     for episode in episodes:
@@ -34,9 +36,9 @@ def test_pairs_hold_the_ids_of_the_saved_tokenizer(
 
 
 def test_a_sure_teacher_puts_the_gold_passage_first(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
-    script = Script(wrong_first=0.0, unsure=())
+    script = TraceScript(wrong_first=0.0, unsure=())
     for episode in episodes:
         pairs = pair_list(episode, prompts, script, random.Random(5), top_n=8)
         golds = {search[0].gold.title for search in episode.searches}

@@ -12,14 +12,14 @@ from cosearch.core.protocols import Segment
 from cosearch.core.types import Candidate, Sampling
 from cosearch.data.world import World
 from cosearch.engines.policies.codec_hf import HfCodec
-from cosearch.pretrain.fiction import Episode
+from cosearch.pretrain.fiction import FictionEpisode
 from cosearch.pretrain.prompts import Prompts
-from cosearch.pretrain.traces import Row, Script, agent_row, ranker_row
+from cosearch.pretrain.traces import TraceRow, TraceScript, agent_row, ranker_row
 from cosearch.pretrain.words import END, UNKNOWN, WordCodec
 from tests.pretrain.conftest import DOCUMENT
 
 
-def written(row: Row, codec: WordCodec) -> list[str]:
+def written(row: TraceRow, codec: WordCodec) -> list[str]:
     """The stretches that the model learns to write, without their end tokens."""
     parts: list[list[int]] = [[]]
     (end,) = codec.tokens(END)
@@ -38,30 +38,30 @@ def test_the_vocabulary_is_exact(words: WordCodec, saved: HfCodec) -> None:
     assert saved.eos_ids == words.eos_ids
 
 
-def test_training_knows_no_fact_of_the_world(episodes: list[Episode], world: World) -> None:
+def test_training_knows_no_fact_of_the_world(episodes: list[FictionEpisode], world: World) -> None:
     taught = {(h.subject, h.relation, h.value) for e in episodes for h in e.task.hops}
     assert taught
     assert not taught & world.encyclopaedia.triples()
 
 
 def test_agent_rows_are_well_formed_trajectories(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
     rng = random.Random(1)
     for episode in episodes:
         turns = [
             parse_turn(text, GRAMMARS["react"])
-            for text in written(agent_row(episode, prompts, Script(), rng), words)
+            for text in written(agent_row(episode, prompts, TraceScript(), rng), words)
         ]
         assert all(isinstance(turn, Search) for turn in turns[:-1])
-        assert 1 <= len(turns[:-1]) <= Script().max_searches
+        assert 1 <= len(turns[:-1]) <= TraceScript().max_searches
         assert isinstance(turns[-1], Answer)
 
 
 def test_an_agent_that_always_finds_answers_right(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
-    script = Script(found=1.0)
+    script = TraceScript(found=1.0)
     for episode in episodes:
         texts = written(agent_row(episode, prompts, script, random.Random(1)), words)
         last = parse_turn(texts[-1], GRAMMARS["react"])
@@ -71,7 +71,7 @@ def test_an_agent_that_always_finds_answers_right(
 
 
 def test_agent_rows_hold_the_ids_of_a_rollout(
-    episodes: list[Episode], prompts: Prompts, saved: HfCodec
+    episodes: list[FictionEpisode], prompts: Prompts, saved: HfCodec
 ) -> None:
     for episode in episodes:
         question = episode.task.question.text
@@ -87,12 +87,14 @@ def test_agent_rows_hold_the_ids_of_a_rollout(
 
 @pytest.mark.parametrize("top_n", [2, 5, 8, 10])
 def test_ranker_rows_are_well_formed_rankings(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec, top_n: int
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec, top_n: int
 ) -> None:
     rng = random.Random(2)
     for episode in episodes:
         question, search = episode.task.question.text, episode.searches[-1][0]
-        row = ranker_row(question, search, prompts, Script(), rng, top_n=top_n, max_number=top_n)
+        row = ranker_row(
+            question, search, prompts, TraceScript(), rng, top_n=top_n, max_number=top_n
+        )
         prompt = words.decode(
             [t for t, weight in zip(row.ids, row.weights, strict=True) if not weight]
         )
@@ -102,9 +104,9 @@ def test_ranker_rows_are_well_formed_rankings(
 
 
 def test_a_sure_ranker_puts_the_gold_passage_first_and_copies_its_title(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
-    script = Script(wrong_first=0.0, unsure=())
+    script = TraceScript(wrong_first=0.0, unsure=())
     for episode in episodes:
         question, search = episode.task.question.text, episode.searches[0][0]
         row = ranker_row(question, search, prompts, script, random.Random(3), top_n=4, max_number=9)
@@ -117,10 +119,10 @@ def test_a_sure_ranker_puts_the_gold_passage_first_and_copies_its_title(
 
 
 def test_an_unsure_ranker_picks_any_passage_of_the_article(
-    episodes: list[Episode], prompts: Prompts, words: WordCodec
+    episodes: list[FictionEpisode], prompts: Prompts, words: WordCodec
 ) -> None:
     search = episodes[0].searches[0][0]
-    script = Script(unsure=(search.fact.relation,))
+    script = TraceScript(unsure=(search.fact.relation,))
     rng = random.Random(4)
     reasons = set()
     for _ in range(60):
@@ -132,7 +134,7 @@ def test_an_unsure_ranker_picks_any_passage_of_the_article(
 
 
 def test_ranker_prompts_hold_the_ids_of_the_ranker_stage(
-    episodes: list[Episode], prompts: Prompts, saved: HfCodec
+    episodes: list[FictionEpisode], prompts: Prompts, saved: HfCodec
 ) -> None:
     stage = RankerStage(3, saved, Sampling(0.0, 1.0, 0, 24), "tiny", DOCUMENT, 2000, 320)
     for episode in episodes:

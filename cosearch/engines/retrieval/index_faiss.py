@@ -15,7 +15,7 @@ import numpy as np
 from cosearch.core.protocols import ShowProgress
 from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe, check_sample, empty_index
 from cosearch.engines.retrieval.index_need import Room, check_room, index_need
-from cosearch.files.durable import write_aside
+from cosearch.files.durable import replace_file
 from cosearch.files.hashes import hash_file
 from cosearch.params.engines import IndexGpus
 
@@ -69,7 +69,7 @@ def write_index(
         "files": files,
     }
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    write_aside(folder / MANIFEST, lambda aside: aside.write_text(text, "utf-8"))
+    replace_file(folder / MANIFEST, lambda aside: aside.write_text(text, "utf-8"))
     return manifest
 
 
@@ -160,7 +160,7 @@ def _write_part(
     for start, shard in _shards(vectors, source, rows):
         index.add(np.asarray(shard[max(0, rows.start - start) : rows.stop - start], np.float32))
         progress(rows.start + index.ntotal, source["rows"])
-    write_aside(path, lambda aside: faiss.write_index(index, str(aside)))
+    replace_file(path, lambda aside: faiss.write_index(index, str(aside)))
     size, sha256 = path.stat().st_size, hash_file(path)
     return {"file": path.name, "rows": index.ntotal, "bytes": size, "sha256": sha256}
 

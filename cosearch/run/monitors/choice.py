@@ -1,4 +1,4 @@
-"""Who watches a stage, as the parameters and the environment say."""
+"""Opens the monitors that the parameters and the environment ask for."""
 
 import os
 import platform
@@ -10,8 +10,11 @@ from cosearch.run.events import Monitor, Monitors
 
 
 def monitor_of(journal: Path, *, scalars: Path | None, say: Callable[[str], None]) -> Monitor:
-    """Who watches a stage: a journal always, scalars where ``scalars`` names their folder, Prefect
-    where ``PREFECT_API_URL`` is set. ``say`` prints a warning."""
+    """All monitors of a stage as one.
+
+    A stage always has a journal. It writes TensorBoard scalars if ``scalars`` names their folder,
+    and reports to Prefect if ``PREFECT_API_URL`` is set. ``say`` prints a warning.
+    """
     from cosearch.run.monitors.journal import Journal
 
     parts: list[Monitor] = [Journal(journal)]
@@ -27,5 +30,5 @@ def monitor_of(journal: Path, *, scalars: Path | None, say: Callable[[str], None
 
 
 def _workspace() -> str:
-    """A short name of this folder on this machine."""
+    """A short name for the current folder on this machine: 8 hexadecimal digits."""
     return sha256(f"{platform.node()}:{Path.cwd()}".encode()).hexdigest()[:8]

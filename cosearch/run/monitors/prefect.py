@@ -1,7 +1,7 @@
-"""A stage as a Prefect flow run: a task run for each round and phase, artifacts for what it says.
+"""Shows a stage as a Prefect flow run: a task run per round and phase, artifacts for its news.
 
-Everything is sent from a daemon thread behind a bounded queue. A server that is slow, locked or
-gone costs messages, never time.
+A daemon thread behind a bounded queue sends everything. If the server is slow, locked or down,
+messages get lost, but the stage never waits.
 """
 
 import json
@@ -17,11 +17,11 @@ from cosearch.run.events import (
     Advanced,
     Alive,
     Began,
+    DocumentPublished,
     Ended,
     Entered,
     Event,
     Left,
-    Published,
     RoundBegan,
     RoundEnded,
 )
@@ -31,16 +31,21 @@ from cosearch.run.monitors.rest import Rest, credentials
 QUEUE_SIZE = 1000
 CALL_SECONDS = 5.0
 PROGRESS_SECONDS = 2.0
-"""The progress artifact moves at most this often."""
+"""Seconds between two updates of a progress artifact."""
 LAST_SECONDS = 3.0
-"""So long a stage that ended stays to deliver its last messages, and as long again for its end."""
+"""Seconds that a stage waits at its end for the queued messages, and again for the message of its
+end."""
 PARENT_RUN, PARENT_TASK = "COSEARCH_FLOW_RUN", "COSEARCH_TASK_RUN"
-"""Where the reproduce flow leaves the name of its run and the id of the stage's task run."""
+"""Environment variables in which the reproduce flow passes the name of its run and the id of the
+stage's task run."""
 
 
 class PrefectMonitor:
-    """Tells a Prefect server about one stage. ``workspace`` tells this folder's runs from those of
-    another one; ``say`` prints a warning."""
+    """Reports one stage to a Prefect server.
+
+    ``workspace`` is a tag that separates the runs of this folder from those of other folders.
+    ``say`` prints a warning.
+    """
 
     def __init__(
         self, environment: Mapping[str, str], workspace: str, say: Callable[[str], None]
@@ -57,12 +62,13 @@ class PrefectMonitor:
 
     @property
     def dropped(self) -> int:
-        """Messages that were not delivered."""
+        """Number of messages that were not delivered."""
         return self._courier.dropped
 
     def tell(self, event: Event) -> None:
-        """Queue an event. Progress between the ends is thinned out."""
-        if isinstance(event, Alive):  # many a minute; the lease holds the last
+        """Queue an event. Progress is sent at most every ``PROGRESS_SECONDS``, except the first and
+        last."""
+        if isinstance(event, Alive):  # there are many per minute, and the lease keeps the last one
             return
         if isinstance(event, Advanced) and 0 < event.done < event.total:
             now = time.monotonic()
@@ -77,7 +83,7 @@ class PrefectMonitor:
 
 @dataclass(slots=True)
 class StageRun:
-    """The flow run of one stage, as far as the server knows it. Used from one thread."""
+    """The flow run of one stage on the server. Only one thread may use it."""
 
     rest: Rest
     tags: list[str]
@@ -92,7 +98,7 @@ class StageRun:
     _before: Mapping[str, float] = field(default_factory=dict)
 
     def deliver(self, event: Event) -> None:
-        """Send one event; raises whatever the call raises."""
+        """Send one event. Raises what ``Rest.call`` raises."""
         match event:
             case Began():
                 self.began = event
@@ -107,13 +113,13 @@ class StageRun:
                 self.number = event.number
             case RoundEnded():
                 self._measure(event)
-            case Published():
+            case DocumentPublished():
                 self._publish(event)
             case Ended():
                 self._end(event)
 
     def _open(self) -> str:
-        """The id of the flow run; made at the first call that reaches the server."""
+        """The id of the flow run. The first call that reaches the server creates the run."""
         if self.id is not None or self.began is None:
             return self.id or ""
         flow = self.rest.call("POST", "/flows/", {"name": self.began.stage.partition("@")[0]})
@@ -132,8 +138,11 @@ class StageRun:
         return made
 
     def _link(self, run: str, task: str) -> None:
-        """Lead from the flow's task run to this run and back. Prefect's own way, a subflow, would
-        take the task's place in the graph of the flow and lose its edges."""
+        """Add a link from the flow's task run to this run, and one back.
+
+        Prefect's own way would be a subflow. It would replace the task in the graph of the flow,
+        and the graph would lose the edges of the task.
+        """
         assert self.began is not None
         key, page = _key(self.began.stage, "run"), self.rest.url.rstrip("/").removesuffix("/api")
         for owner, name, path in (
@@ -144,7 +153,8 @@ class StageRun:
             self.rest.call("POST", "/artifacts/", {**body, **owner})
 
     def _bury(self) -> None:
-        """Runs of this stage that a kill left behind would stay Running for ever."""
+        """Mark older runs of this stage as crashed. The server shows a killed run as Running for
+        ever."""
         assert self.began is not None
         chosen = {
             "name": {"any_": [self.began.stage]},
@@ -201,7 +211,7 @@ class StageRun:
         words = (f"{name}={value:.4g}" for name, value in event.metrics.items())
         self._log(f"round {event.number}: {' '.join(words)}")
 
-    def _publish(self, event: Published) -> None:
+    def _publish(self, event: DocumentPublished) -> None:
         assert self.began is not None
         self._artifact(_key(self.began.stage, "report"), "markdown", event.markdown, event.title)
         self._log(f"{event.title}: {event.place}")
@@ -246,5 +256,5 @@ def _state(kind: str, message: str = "") -> dict[str, Any]:
 
 
 def _key(*parts: str) -> str:
-    """An artifact's key: lower case letters, digits and dashes."""
+    """The key of an artifact. Prefect allows lower case letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")

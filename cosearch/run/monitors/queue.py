@@ -1,4 +1,4 @@
-"""A bounded queue between work that never waits and a service that may be slow, locked or gone."""
+"""A bounded queue between a stage that must never wait and a service that may be slow or down."""
 
 import queue
 import threading
@@ -8,21 +8,20 @@ from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 WARN_SECONDS = 60.0
-"""Warnings come at most this often."""
+"""Seconds between two warnings."""
 RETRY_SECONDS = (0.2, 1.0)
-"""A delivery that fails is tried again after these: a locked database is free soon."""
+"""Seconds before the second and the third try of a delivery. A locked database is free soon."""
 PAUSE_SECONDS = 2.0
-"""After a delivery that failed for good nothing is delivered for so long."""
+"""Seconds without any delivery after one has failed at its last try."""
 
 
 class Courier(Generic[Item]):
-    """Delivers items in order on a daemon thread.
+    """Delivers items in order on a daemon thread, and counts the items that it drops.
 
-    ``put`` never waits: an item that finds the queue full is dropped and counted. An item whose
-    delivery raises at the last of its ``retries`` is dropped and counted too, and so is what
-    arrives in the pause after it.
-    ``say`` prints a warning. ``open`` runs first, on the thread; if it says no, nothing is ever
-    delivered.
+    ``put`` never waits. The courier drops an item if the queue is full, if ``deliver`` still raises
+    after all ``retries``, or if the item's turn comes in the pause after such a failure. ``say``
+    prints a warning about dropped items. The thread first calls ``open``; if that returns False,
+    the courier delivers nothing.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class Courier(Generic[Item]):
         self._thread.start()
 
     def put(self, item: Item) -> None:
-        """Queue an item, or drop it. Returns at once."""
+        """Queue an item, or drop it if the queue is full. Returns at once."""
         if not self._thread.is_alive():
             return
         try:
@@ -56,8 +55,12 @@ class Courier(Generic[Item]):
             self._drop("it is too slow")
 
     def close(self, last: Item, seconds: float) -> None:
-        """Queue the last item and stay: ``seconds`` at most for all that is queued, then the rest
-        is dropped and ``last`` has as long again. No stay where a delivery has just failed."""
+        """Queue the last item and wait for the deliveries.
+
+        Waits at most ``seconds`` for everything in the queue. Then the thread drops all but
+        ``last``, and this waits ``seconds`` more for it. Does not wait in the pause after a failed
+        delivery.
+        """
         self._last = last
         self.put(last)
         try:
@@ -81,7 +84,7 @@ class Courier(Generic[Item]):
                 continue
             try:
                 self._persist(item)
-            except Exception as error:  # whatever it is, the work goes on
+            except Exception as error:  # the stage must go on after any failure here
                 self._silent_until = self._clock() + PAUSE_SECONDS
                 self._drop(f"{type(error).__name__}: {error}")
 
@@ -89,7 +92,7 @@ class Courier(Generic[Item]):
         for seconds in self._retries:
             try:
                 return self._deliver(item)
-            except Exception:  # of any kind: the last try below does not hide it
+            except Exception:  # of any kind; the last try below raises it again
                 time.sleep(seconds)
         return self._deliver(item)
 

@@ -1,6 +1,7 @@
-"""The few calls of Prefect's documented REST API that the monitor needs.
+"""A small client for Prefect's documented REST API.
 
-Prefect's own client takes three CPU seconds to import, in every stage; this one takes none.
+Importing Prefect's own client takes three CPU seconds, and every stage would pay for it. This
+client needs only the standard library.
 """
 
 import base64
@@ -12,8 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 ALIVE_SECONDS = 10.0
-"""A server that does not say within this that it is well is none. On a busy machine it takes time
-to answer, and nobody waits for this."""
+"""Seconds in which the server must report that it is healthy. A server on a busy machine answers
+slowly. Only the courier's thread waits for the answer."""
 
 
 class Refused(Exception):
@@ -22,24 +23,27 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """An API at ``url`` (``http://127.0.0.1:4200/api``). Each call waits ``seconds`` at most for
-    a connection and for an answer, and has a connection of its own: a server closes idle ones."""
+    """Calls an API at ``url`` (``http://127.0.0.1:4200/api``).
+
+    A call waits at most ``seconds`` for a connection and for an answer. Each call opens its own
+    connection, because the server closes idle ones.
+    """
 
     url: str
     headers: Mapping[str, str]
     seconds: float
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """The answer's JSON, None where it has none.
+        """The JSON of the answer, or None if the answer is empty.
 
         Raises:
-            OSError, HTTPException, ValueError: no answer, or not a proper one.
+            OSError, HTTPException, ValueError: the server does not answer, or answers no JSON.
             Refused: the answer is an error.
         """
         return self._ask(method, path, body, self.seconds)
 
     def alive(self) -> bool:
-        """Whether the server says in time that it is well."""
+        """True if the server reports in time that it is healthy."""
         try:
             return self._ask("GET", "/health", None, ALIVE_SECONDS) is True
         except (OSError, HTTPException, ValueError, Refused):
@@ -63,7 +67,7 @@ class Rest:
 
 
 def credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """Headers for a server that asks who is there, by Prefect's own variables."""
+    """Headers of authentication, from the environment variables that Prefect itself uses."""
     if key := environment.get("PREFECT_API_KEY"):
         return {"Authorization": f"Bearer {key}"}
     if pair := environment.get("PREFECT_API_AUTH_STRING"):

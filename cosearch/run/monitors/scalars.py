@@ -1,4 +1,4 @@
-"""The metrics of rounds as TensorBoard scalars, written by tensorboardX."""
+"""Writes the metrics of each round as TensorBoard scalars, with tensorboardX."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from cosearch.run.events import Ended, Event, RoundEnded
 
 
 class Scalars:
-    """Writes each metric of a round under its name, at the round's number.
+    """Writes each metric of a round under its name. The step is the number of the round.
 
     Raises:
         ValueError: the package is not installed.
@@ -20,7 +20,7 @@ class Scalars:
         self._writer = SummaryWriter(str(folder))
 
     def tell(self, event: Event) -> None:
-        """Write the metrics of a round that ended."""
+        """Write the metrics when a round ends; close the file when the stage ends."""
         match event:
             case RoundEnded():
                 for name, value in event.metrics.items():

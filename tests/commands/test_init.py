@@ -16,7 +16,7 @@ from cosearch.files.artifacts import Paths
 from cosearch.params import blocks
 from cosearch.params.settings import load_settings
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def write_lines(path: Path, rows: list[Any]) -> Path:

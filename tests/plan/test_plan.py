@@ -34,7 +34,7 @@ from cosearch.plan.layout import Layout
 from cosearch.plan.memory import Joint
 from cosearch.plan.tables import lines, show_plan
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GIB = 2**30
 TOY = Architecture(
     parameters=1000, layers=2, hidden=4, heads=2, kv_heads=1, head_size=2, feed_forward=8,
@@ -374,7 +374,8 @@ def test_a_profile_without_habits_is_refused(tmp_path: Path) -> None:
 
 
 def test_planning_imports_no_torch() -> None:
-    code = "import sys, cosearch.plan.tables, cosearch.doctor; sys.exit('torch' in sys.modules)"
+    planned = "cosearch.plan.tables, cosearch.commands.doctor"
+    code = f"import sys, {planned}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
@@ -425,8 +426,8 @@ def test_constants_of_one_seed_predict_the_tokens_of_another(tmp_path: Path) -> 
     first, second = (plan_measure.tally(tmp_path / str(seed)) for seed in (0, 1))
     habits = first.habits("cosearch")
     assert habits.turns == pytest.approx(habits.searches + 1)
-    own = plan_measure.compare(plan_measure.predict(habits, 1200), first.tokens)
-    other = plan_measure.compare(plan_measure.predict(habits, 1200), second.tokens)
+    own = plan_measure.deviations(plan_measure.predict(habits, 1200), first.tokens)
+    other = plan_measure.deviations(plan_measure.predict(habits, 1200), second.tokens)
     assert max(one.relative for one in own) < 1e-9
     assert max(one.relative for one in other) <= 0.1
     assert sum(one.measured for one in other) > 0
@@ -436,7 +437,7 @@ def test_a_policy_of_other_habits_is_beyond_the_tolerance(tmp_path: Path) -> Non
     rolled_out(tmp_path / "a", 0, rounds=5, mean_searches=1.6)
     rolled_out(tmp_path / "b", 0, rounds=5, mean_searches=2.4)
     habits = plan_measure.tally(tmp_path / "a").habits("cosearch")
-    found = plan_measure.compare(
+    found = plan_measure.deviations(
         plan_measure.predict(habits, 200), plan_measure.tally(tmp_path / "b").tokens
     )
     assert max(one.relative for one in found) > 0.1

@@ -13,7 +13,7 @@ from cosearch.commands.doctor import Card, Finding
 from cosearch.files.artifacts import Paths
 from cosearch.params.settings import load_settings
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, "faiss-cpu")}
 GPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, *doctor.GPU_PACKAGES)}
 

@@ -1,0 +1,34 @@
+"""``python -m cosearch plan``: tokens, memory, hours and cost of a profile."""
+
+from cosearch.commands.console import open_console
+from cosearch.files.artifacts import Paths
+from cosearch.params.settings import load_settings
+from cosearch.plan.outlook import Outlook, calibrate, check
+from cosearch.plan.tables import check_table, habits_lines, show_plan
+
+
+def print_plan(profile: str, gpu: str | None, count: int | None, *, rows: bool) -> None:
+    """Print the plan for ``count`` GPUs of a kind; None takes those of params.yaml.
+
+    With ``rows`` the first table has a line for every row, not one per stage and part.
+    """
+    show_plan(Outlook.of(load_settings(profile), gpu, count), open_console(), rows=rows)
+
+
+def print_habits(profile: str, seed: int) -> None:
+    """Print the habits that the rollouts of ``seed`` show, as lines for params.yaml."""
+    print("\n".join(habits_lines(calibrate(load_settings(profile), Paths(profile), seed))))
+
+
+def print_check(profile: str, seed: int) -> None:
+    """Print predicted and measured tokens of ``seed``'s trainings side by side.
+
+    Raises:
+        ValueError: a prediction is off by more than ``plan.tolerance``.
+    """
+    settings = load_settings(profile)
+    tolerance = settings.file.plan.tolerance
+    found = check(settings, Paths(profile), seed)
+    open_console().print(check_table(found, tolerance))
+    if any(one.relative > tolerance for row in found.values() for one in row):
+        raise ValueError(f"a prediction is off by more than {tolerance:.0%}")
