@@ -24,11 +24,10 @@ from cosearch.params import blocks, rows
 from cosearch.rollouts.measure import mean
 from cosearch.rollouts.pipelines import HEADS, MODEL_RANKERS, ModelRanker
 from cosearch.rollouts.policy import Policy, serving
+from cosearch.rollouts.rank_list import RankingList, answerable, rank_list, retrieve_lists
+from cosearch.rollouts.trained import read_trained
 from cosearch.rollouts.wiring import Parts, open_policy
 from cosearch.run.stage import Stage
-from cosearch.train.joint import read_trained
-from cosearch.train.lists import answerable, retrieve_lists
-from cosearch.train.single_turn import RankingList, rank_list
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from cosearch.rollouts.collect import Kept, Play, collect
 from cosearch.rollouts.pipelines import HEADS, MODEL_RANKERS, pipeline
 from cosearch.rollouts.policy import Policy, serving
 from cosearch.rollouts.retrieved import Remembering
+from cosearch.rollouts.trained import Trained, read_trained
 from cosearch.rollouts.wiring import Parts, engines_of, identity, open_policy, open_run, player
 from cosearch.run.stage import Stage
 from cosearch.scores.metrics import calls_frame, predictions_frame, summary
-from cosearch.train.joint import Trained, read_trained
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:

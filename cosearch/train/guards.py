@@ -33,14 +33,6 @@ class Guards:
 
 
 @dataclass(frozen=True, slots=True)
-class Diverged:
-    """Why a run stopped in round ``round`` (from 1)."""
-
-    round: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Check:
     """One measure against one threshold. ``spoken`` is whether a row says anything about it."""
 

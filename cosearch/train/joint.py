@@ -11,8 +11,8 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.files.artifacts import move_folder, named, read_json, write_json
-from cosearch.files.hashes import check_hashes, hash_files, hash_folders
+from cosearch.files.artifacts import move_folder, named, write_json
+from cosearch.files.hashes import hash_files, hash_folders
 from cosearch.params import blocks
 from cosearch.params.rows import Training, Variant
 from cosearch.params.settings import FIXED_RANKER
@@ -23,6 +23,7 @@ from cosearch.rollouts.pipelines import EVALUATED_AS, HEADS, pipeline
 from cosearch.rollouts.policy import Policy, serving
 from cosearch.rollouts.resume import RunStore, owners
 from cosearch.rollouts.retrieved import Remembering
+from cosearch.rollouts.trained import Diverged
 from cosearch.rollouts.wiring import (
     Parts,
     engines_of,
@@ -34,7 +35,7 @@ from cosearch.rollouts.wiring import (
     player,
 )
 from cosearch.run.stage import Stage
-from cosearch.train.guards import Diverged, Guards
+from cosearch.train.guards import Guards
 from cosearch.train.loop import LoopRules, train
 from cosearch.train.ranker import read_fixed_ranker
 
@@ -229,27 +230,6 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
     }
     write_json(aside / "trained.json", record)
     move_folder(aside, target)
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """What a variant's training left: model folder of each role, rounds planned, its overrides, and
-    why it stopped early, if it did."""
-
-    models: dict[str, str]
-    rounds: int
-    overrides: dict[str, Any]
-    diverged: Diverged | None
-
-
-def read_trained(target: Path) -> Trained:
-    """The record of a trained variant. Raises ValueError for a model file that is not as it was
-    when it was written."""
-    record = read_json(target / "trained.json")
-    models = {name: s for name, s in record["files"].items() if not name.startswith("rollouts/")}
-    check_hashes(target, models, "train the variant again")
-    diverged = record["diverged"] and Diverged(**record["diverged"])
-    return Trained(record["models"], record["rounds"], record["set"], diverged)
 
 
 def _measure_dev(setup: Setup, dev: list[Question], engines: Mapping[str, Any]) -> dict[str, float]:

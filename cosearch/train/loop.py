@@ -21,9 +21,11 @@ from cosearch.core.protocols import Engine, Judge, NotFinite
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.rollouts.collect import Play, collect
-from cosearch.rollouts.policy import Policy, Prepared, give_way, learn, prepare
+from cosearch.rollouts.policy import Policy, give_way
 from cosearch.rollouts.resume import RunStore
-from cosearch.train.guards import Diverged, Guards, verdict
+from cosearch.rollouts.trained import Diverged
+from cosearch.train.guards import Guards, verdict
+from cosearch.train.learning import Prepared, learn, prepare
 from cosearch.train.record import Round
 
 Phase = Callable[[str], AbstractContextManager[None]]

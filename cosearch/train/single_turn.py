@@ -10,24 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cosearch.core.credit import CreditRules, Verdicts, assign_credit, ranker_samples
-from cosearch.core.observe import PendingSearch
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
-from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
+from cosearch.core.types import Trajectory
 from cosearch.rollouts.collect import Kept, collect
 from cosearch.rollouts.pipelines import ModelRanker
-from cosearch.rollouts.policy import Policy, give_way, learn, prepare
+from cosearch.rollouts.policy import Policy, give_way
+from cosearch.rollouts.rank_list import RankingList, rank_list
 from cosearch.rollouts.resume import RunStore
+from cosearch.train.learning import learn, prepare
 from cosearch.train.loop import Phase, untimed
 from cosearch.train.record import Round
-
-
-@dataclass(frozen=True, slots=True)
-class RankingList:
-    """A retrieval query (the question's own text) and its D_N."""
-
-    question: Question
-    candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +32,6 @@ class ListRules:
     group_size: int
     per_update: int
     seed: int
-
-
-async def rank_list(
-    entry: RankingList, sample: int, stage: ModelRanker, seed: int, sampling: Sampling
-) -> Trajectory:
-    """One ranking of ``entry``, as a trajectory with a single call and no agent text."""
-    search = PendingSearch(
-        entry.question,
-        entry.question.text,
-        0,
-        derive(seed, entry.question.dataset, entry.question.id, sample),
-        entry.candidates,
-        tuple(range(min(stage.top_k, len(entry.candidates)))),
-    )
-    call = (await stage(search)).done(0)
-    return Trajectory(
-        entry.question,
-        sample,
-        (),
-        (),
-        (),
-        (),
-        (),
-        (call,),
-        "",
-        Terminal.ANSWERED,
-        None,
-        sampling,
-        0,
-        0,
-    )
 
 
 def train_ranker(

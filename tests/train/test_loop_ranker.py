@@ -22,7 +22,8 @@ from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
 from cosearch.engines.scripted import ScriptedCodec, ScriptedPolicy, ScriptedRetriever
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
-from cosearch.train.guards import Diverged, Guards
+from cosearch.rollouts.trained import Diverged
+from cosearch.train.guards import Guards
 from cosearch.train.loop import LoopRules, train
 from tests.core.builders import ASSISTANT, CODEC, agent_rules, answer_turn, preset, search_turn
 from tests.micro import save_scorer
