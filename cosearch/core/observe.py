@@ -61,21 +61,25 @@ class PendingSearch:
         )
 
 
-class Stage(Protocol):
+class ObservationStage(Protocol):
     """One step of the observation pipeline."""
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
         """``search`` with this stage's result added."""
 
 
-async def run_stages(search: PendingSearch, stages: Sequence[Stage]) -> PendingSearch:
+Pipeline = Sequence[ObservationStage]
+"""The stages between a query and an observation, in order."""
+
+
+async def run_stages(search: PendingSearch, stages: Pipeline) -> PendingSearch:
     """``search`` after all ``stages``, in order."""
     for stage in stages:
         search = await stage(search)
     return search
 
 
-def needs_gold(stages: Sequence[Stage]) -> bool:
+def needs_gold(stages: Pipeline) -> bool:
     """Whether a stage has the golds in hand and says so by its own ``needs_gold``. What it shows
     is no measure of a search agent, unless the row of a table names it."""
     return any(getattr(stage, "needs_gold", False) for stage in stages)

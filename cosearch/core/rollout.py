@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cosearch.core.formats import Grammar, Search
-from cosearch.core.observe import PendingSearch, Stage, run_stages
+from cosearch.core.observe import PendingSearch, Pipeline, run_stages
 from cosearch.core.prompts import (
     document_segments,
     fill_template,
@@ -56,7 +56,7 @@ class AgentRules:
 
 
 async def roll_out(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """Sample one trajectory of ``question``. ``seed`` and ``sample`` fix every draw in it.
 

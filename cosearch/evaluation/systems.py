@@ -60,7 +60,7 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     with open_run(stage, who, memory) as store, serving(policies):
         play = player_of(system, parts, policies, row.seed)
         engines = engines_of(memory, policies, stage)
-        trajectories = roll_out(stage, block, play, engines, store.shards(0))
+        trajectories = answer_questions(stage, block, play, engines, store.shards(0))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
         write_result(trajectories, base, stage, row, record, target)
         store.discard()
@@ -74,7 +74,7 @@ def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy],
     return player(system.method, rules, stages, derive(seed, "evaluate"))
 
 
-def roll_out(
+def answer_questions(
     stage: Stage, block: blocks.Evaluate, play: Play, engines: Mapping[str, Engine], kept: Kept
 ) -> list[Trajectory]:
     """One trajectory per test question; finished shards are ``kept``, so a kill costs one."""

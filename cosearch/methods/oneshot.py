@@ -9,7 +9,7 @@ answering is malformed.
 from collections.abc import Sequence
 
 from cosearch.core.formats import Grammar, Search
-from cosearch.core.observe import PendingSearch, Stage, run_stages
+from cosearch.core.observe import PendingSearch, Pipeline, run_stages
 from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents
 from cosearch.core.protocols import Segment
 from cosearch.core.rollout import AgentRules, check_prompt, generate_turn
@@ -19,21 +19,21 @@ from cosearch.core.types import Question, SearchCall, SpanKind, Terminal, Trajec
 
 
 async def direct(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """One turn from the model's own knowledge; ``stages`` are not asked."""
     return await _from_memory("direct", question, sample, rules, seed)
 
 
 async def cot(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """As ``direct``, with a prompt that asks for the reasoning step by step."""
     return await _from_memory("cot", question, sample, rules, seed)
 
 
 async def rag(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """One turn after one retrieval. Documents that exceed ``max_observation_tokens`` are dropped
     from the tail."""

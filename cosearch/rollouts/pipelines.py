@@ -6,7 +6,7 @@ Every kind of ranker and every method gets its stages here, from parameters and 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cosearch.core.observe import OracleStage, RankerStage, RetrieverStage, Stage
+from cosearch.core.observe import OracleStage, Pipeline, RankerStage, RetrieverStage
 from cosearch.core.protocols import Codec
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.score import CrossEncoderStage
@@ -39,7 +39,7 @@ class Tools:
     steps: int = 0
 
 
-def pipeline(method: str, kind: str, tools: Tools) -> tuple[Stage, ...]:
+def pipeline(method: str, kind: str, tools: Tools) -> Pipeline:
     """The stages of a method under a ranker kind."""
     stages = PIPELINES[kind](tools)
     return (*stages, _notes(tools)) if METHODS[method].notes else stages
@@ -123,7 +123,7 @@ def _notes(tools: Tools) -> NoteStage:
     )
 
 
-PIPELINES: Mapping[str, Callable[[Tools], tuple[Stage, ...]]] = {
+PIPELINES: Mapping[str, Callable[[Tools], Pipeline]] = {
     "retriever_order": lambda tools: (_retriever(tools),),
     "generative": lambda tools: (_retriever(tools), generative_ranker(tools)),
     "cross_encoder": lambda tools: (_retriever(tools), cross_encoder(tools)),

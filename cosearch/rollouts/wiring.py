@@ -12,7 +12,7 @@ from typing import Any
 from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules
 from cosearch.core.grouping import GroupRules
-from cosearch.core.observe import Stage
+from cosearch.core.observe import Pipeline
 from cosearch.core.protocols import Codec, Engine, Judge
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
@@ -26,12 +26,12 @@ from cosearch.params import blocks
 from cosearch.params.method import Method
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
-from cosearch.rollouts.deadline import Limits, check_answers, guarded
+from cosearch.rollouts.deadline import check_answers, guarded
 from cosearch.rollouts.pipelines import Tools, sampling
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
-from cosearch.rollouts.shards import Memory
-from cosearch.run import stage
+from cosearch.rollouts.shards import EngineMemory
+from cosearch.run.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -167,14 +167,14 @@ def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
 
 
 def engines_of(
-    retriever: Engine, policies: Mapping[str, Policy], stage: stage.Stage
+    retriever: Engine, policies: Mapping[str, Policy], stage: Stage
 ) -> dict[str, Engine]:
     """Engines by the names that requests use, guarded by the limits of ``runtime.engine``; each
     batch answered is a sign of life.
 
     Notes are written by the agent's own model (``refiner``).
     """
-    limits = Limits(**stage.settings.file.runtime.engine.model_dump())
+    limits = stage.settings.file.runtime.engine
     samplers = {role: (policy.sampler, vocabulary(policy)) for role, policy in policies.items()}
     if "agent" in policies:
         samplers["refiner"] = samplers["agent"]
@@ -200,7 +200,7 @@ def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
     return answer
 
 
-def player(method: str, rules: AgentRules, stages: Sequence[Stage], seed: int) -> Play:
+def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
     """A starter of trajectories under fixed rules and seed."""
     play = METHODS[method].play
 
@@ -227,7 +227,7 @@ def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any)
 
 @contextmanager
 def open_run(
-    stage: stage.Stage, identity: Mapping[str, Any], memory: Memory | None = None
+    stage: Stage, identity: Mapping[str, Any], memory: EngineMemory | None = None
 ) -> Iterator[RunStore]:
     """The stage's run under ``identity``, begun or gone on with; says how it differs from an older
     one."""

@@ -17,7 +17,7 @@ from cosearch.params import blocks
 from cosearch.params.rows import Training, Variant
 from cosearch.params.settings import FIXED_RANKER
 from cosearch.rollouts.collect import Play, collect
-from cosearch.rollouts.deadline import Limits, check_scores, guarded
+from cosearch.rollouts.deadline import check_judge_scores, guarded
 from cosearch.rollouts.measure import measure
 from cosearch.rollouts.pipelines import EVALUATED_AS, HEADS, pipeline
 from cosearch.rollouts.policy import Policy, serving
@@ -35,7 +35,6 @@ from cosearch.rollouts.wiring import (
     player,
 )
 from cosearch.run.stage import Stage
-from cosearch.train.guards import Guards
 from cosearch.train.loop import LoopRules, train
 from cosearch.train.ranker import read_fixed_ranker
 
@@ -129,7 +128,7 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
             store=store,
             report=lambda number, phase, metrics: _report(stage, setup, number, phase, metrics),
             judge=judge_of(parts, judging, stage),
-            guards=Guards(**parts.train.guards.model_dump()),
+            guards=parts.train.guards,
             phase=stage.phase,
         )
         publish(setup, store, target, diverged)
@@ -154,8 +153,8 @@ def judge_of(parts: Parts, block: blocks.Judge, stage: Stage) -> Judge | None:
     if parts.method.reward.source != "judge":
         return None
     judge = open_judge(block, parts.model(block.model), stage.paths.judge_answers)
-    limits = Limits(**stage.settings.file.runtime.engine.model_dump())
-    return cast(Judge, guarded("judge", judge, limits, check_scores))
+    limits = stage.settings.file.runtime.engine
+    return cast(Judge, guarded("judge", judge, limits, check_judge_scores))
 
 
 def open_policies(

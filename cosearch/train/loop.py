@@ -20,11 +20,12 @@ from cosearch.core.credit import (
 from cosearch.core.protocols import Engine, Judge, NotFinite
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
+from cosearch.params.blocks import Guards
 from cosearch.rollouts.collect import Play, collect
 from cosearch.rollouts.policy import Policy, give_way
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.trained import Diverged
-from cosearch.train.guards import Guards, verdict
+from cosearch.train.guards import divergence
 from cosearch.train.learning import Prepared, learn, prepare
 from cosearch.train.record import Round
 
@@ -93,7 +94,7 @@ def train(
                 done = replace(done, dev=evaluate())
         metrics = done.metrics(credit)
         if broken is None and guards is not None:
-            broken = verdict(_history(store, metrics), guards)
+            broken = divergence(_history(store, metrics), guards)
         if broken is not None:
             store.record(done, metrics)
             return Diverged(number + 1, broken)

@@ -20,10 +20,10 @@ from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
 from cosearch.engines.policies.trainer_torch import OptimizerRules, TorchTrainer
 from cosearch.engines.scripted import ScriptedCodec, ScriptedPolicy, ScriptedRetriever
+from cosearch.params.blocks import Guards
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.trained import Diverged
-from cosearch.train.guards import Guards
 from cosearch.train.loop import LoopRules, train
 from tests.core.builders import ASSISTANT, CODEC, agent_rules, answer_turn, preset, search_turn
 from tests.micro import save_scorer
@@ -31,7 +31,15 @@ from tests.micro import save_scorer
 QUESTIONS = [Question(str(n), "nq", f"where is {n}", ("Oslo",)) for n in range(4)]
 TOWNS = ("Rome", "Bern", "Oslo", "Bath")
 PASSAGES = [Passage(str(number), "t", f"{town} here") for number, town in enumerate(TOWNS)]
-NO_GUARDS = Guards(None, None, None, None, None, None, 1)
+NO_GUARDS = Guards(
+    min_well_formed=None,
+    min_ranker_well_formed=None,
+    min_entropy=None,
+    max_entropy=None,
+    max_gap=None,
+    max_reward_drop=None,
+    patience=1,
+)
 PAPER = preset("paper")
 CREDIT = replace(PAPER, reward=replace(PAPER.reward, hit_cutoffs=(1, 2)))
 
@@ -201,7 +209,7 @@ def test_a_judge_pays_the_ranker(tmp_path: Path) -> None:
 
 
 def test_a_guard_stops_the_run_and_the_round_before_is_kept(tmp_path: Path) -> None:
-    guards = replace(NO_GUARDS, min_entropy=10.0, patience=2)
+    guards = NO_GUARDS.model_copy(update={"min_entropy": 10.0, "patience": 2})
     game = Game(tmp_path, guards=guards, rounds=5)
     found = game.run()
     assert found is not None and found.round == 2
@@ -212,7 +220,7 @@ def test_a_guard_stops_the_run_and_the_round_before_is_kept(tmp_path: Path) -> N
     assert [row["round"] for row in game.store.metrics()] == [0.0, 1.0, 2.0]
     assert len(game.calls(2)) == 12
     assert Game(tmp_path, guards=guards, rounds=5).run() == found
-    calm = Game(tmp_path / "calm", guards=replace(guards, min_entropy=0.01), rounds=2)
+    calm = Game(tmp_path / "calm", guards=guards.model_copy(update={"min_entropy": 0.01}), rounds=2)
     assert calm.run() is None
 
 
