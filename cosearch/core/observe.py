@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from cosearch.core.formats import Malformed, Ranking, parse_ranking
-from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents
+from cosearch.core.prompts import Fill, Prompting, fit_documents
 from cosearch.core.protocols import Codec, Generate, Retrieve, Segment
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
@@ -130,9 +130,7 @@ class RankerStage:
     top_k: int
     codec: Codec
     sampling: Sampling
-    templates: str
-    document: str
-    max_document_chars: int
+    prompting: Prompting
     max_prompt_tokens: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
@@ -165,9 +163,7 @@ class RankerStage:
 
         Raises ValueError when not even one candidate fits: instructions are never cut.
         """
-        documents = document_segments(
-            self.document, [c.passage for c in candidates], max_chars=self.max_document_chars
-        )
+        documents = self.prompting.documents([c.passage for c in candidates])
 
         def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
             fills: dict[str, Fill] = {
@@ -177,7 +173,7 @@ class RankerStage:
                 "n": len(kept),
                 "k": min(self.top_k, len(kept)),
             }
-            return self.codec.chat(fill_template(self.templates, "ranker", fills))
+            return self.codec.chat(self.prompting.fill("ranker", fills))
 
         ids, dropped = fit_documents(render, documents, max_tokens=self.max_prompt_tokens)
         if dropped == len(documents):

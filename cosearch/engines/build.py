@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cosearch.core.prompts import Prompting
 from cosearch.core.protocols import Judge
 from cosearch.params.blocks import Encoder, Index, Train
 from cosearch.params.engines import DeepSpeed
@@ -192,19 +193,17 @@ def build_endpoint_judge(
     backoff: float,
     parallel: int,
     max_tokens: int,
-    templates: str,
-    document: str,
-    max_document_chars: int,
+    prompting: Prompting,
     cache: Path,
 ) -> Judge:
     """A judge behind an OpenAI-compatible endpoint; ``cache`` keeps its answers."""
     import time
 
-    from cosearch.engines.judges.endpoint import ChatPrompt, Endpoint, EndpointJudge
+    from cosearch.engines.judges.endpoint import Endpoint, EndpointJudge
 
     return EndpointJudge(
         Endpoint(url, model, key_variable, timeout, tries, backoff, parallel, max_tokens),
-        ChatPrompt(templates, document, max_document_chars),
+        prompting,
         cache=cache,
         sleep=time.sleep,
     )

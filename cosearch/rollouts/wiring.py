@@ -27,7 +27,7 @@ from cosearch.params.method import Method
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
 from cosearch.rollouts.deadline import check_answers, guarded
-from cosearch.rollouts.pipelines import Tools, sampling
+from cosearch.rollouts.pipelines import Tools, prompting, sampling
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.shards import EngineMemory
@@ -78,10 +78,8 @@ class Parts:
         return AgentRules(
             codec=codec,
             sampling=sampling(temperature, self.agent.max_turn_tokens),
-            templates=self.agent.templates,
+            prompting=prompting(self.agent),
             dialogue=METHODS[method].dialogue,
-            document=self.agent.document,
-            max_document_chars=self.agent.max_document_chars,
             max_searches=self.method.rollout.max_searches,
             max_prompt_tokens=self.agent.max_prompt_tokens,
             max_response_tokens=self.agent.max_response_tokens,
@@ -142,11 +140,6 @@ def open_learner(
 
 def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
     """The judge of the parameters; ``answers`` keeps what an endpoint said."""
-    shared: dict[str, Any] = {
-        "templates": block.templates,
-        "document": block.document,
-        "max_document_chars": block.max_document_chars,
-    }
     if block.kind == "likelihood":
         return build.build_likelihood_judge(
             folder,
@@ -157,12 +150,15 @@ def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
             batch_tokens=block.batch_tokens,
             dtype=block.dtype,
             device=block.device,
-            **shared,
+            prompting=prompting(block),
         )
     if block.endpoint is None:
         raise ValueError("judge.kind is endpoint, and judge.endpoint is null: name the service")
     return build.build_endpoint_judge(
-        **block.endpoint.model_dump(), max_tokens=block.max_turn_tokens, cache=answers, **shared
+        **block.endpoint.model_dump(),
+        max_tokens=block.max_turn_tokens,
+        cache=answers,
+        prompting=prompting(block),
     )
 
 

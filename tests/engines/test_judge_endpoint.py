@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from cosearch.core.prompts import Prompting
 from cosearch.core.protocols import JudgeCase
 from cosearch.core.types import Passage
 from cosearch.engines.build import build_endpoint_judge
-from cosearch.engines.judges.endpoint import AnswerFile, ChatPrompt, Endpoint, EndpointJudge
+from cosearch.engines.judges.endpoint import AnswerFile, Endpoint, EndpointJudge
 
 CASE = JudgeCase("who?", ("Ann", "A. Brook"), "author", (Passage("1", "Lake", "by Ann"),))
 OTHER = JudgeCase("who?", ("Ann",), "author", ())
@@ -89,7 +90,7 @@ def judge(
 ) -> EndpointJudge:
     return EndpointJudge(
         Endpoint(url, "some-model", key, 5.0, tries, 0.5, parallel, 8),
-        ChatPrompt("paper", '[{number}] "{title}"\n{text}\n', 100),
+        Prompting("paper", '[{number}] "{title}"\n{text}\n', 100),
         cache=cache / "answers.jsonl",
         sleep=sleep or Sleeper(),
     )
@@ -129,9 +130,7 @@ def test_another_model_is_asked_anew(server: Server, tmp_path: Path) -> None:
             backoff=0.0,
             parallel=2,
             max_tokens=4,
-            templates="tiny",
-            document="{text}\n",
-            max_document_chars=10,
+            prompting=Prompting("tiny", "{text}\n", 10),
             cache=tmp_path / "answers.jsonl",
         )
         assert found([CASE]) == [0.7]

@@ -18,7 +18,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from cosearch.core.prompts import Fill, document_segments, fill_template
+from cosearch.core.prompts import Fill, Prompting
 from cosearch.core.protocols import JudgeCase
 
 _SCORE = re.compile(r"\s*(\d{1,2}(?:\.\d+)?)\s*", re.ASCII)
@@ -43,17 +43,9 @@ class Endpoint:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChatPrompt:
-    """How a case is put: template ``judge_chat`` of a set, and its documents."""
-
-    templates: str
-    document: str
-    max_document_chars: int
-
-
 class EndpointJudge:
-    """Implements ``core.protocols.Judge``. ``sleep`` waits some seconds between tries.
+    """Implements ``core.protocols.Judge``: puts a case by template ``judge_chat``. ``sleep`` waits
+    some seconds between tries.
 
     Raises ValueError for an answer that is no number from 0 to 10, ConnectionError when the
     endpoint does not answer; what was answered before stays in ``cache``.
@@ -62,7 +54,7 @@ class EndpointJudge:
     def __init__(
         self,
         endpoint: Endpoint,
-        prompt: ChatPrompt,
+        prompting: Prompting,
         *,
         cache: Path,
         sleep: Callable[[float], None],
@@ -70,7 +62,7 @@ class EndpointJudge:
         if not endpoint.url.startswith(("http://", "https://")):
             raise ValueError(f"judge.url: {endpoint.url!r} is neither an http nor an https address")
         self._endpoint = endpoint
-        self._prompt = prompt
+        self._prompting = prompting
         self._answers = AnswerFile(cache)
         self._sleep = sleep
         self._opener = urllib.request.build_opener(_NoRedirect)
@@ -85,10 +77,7 @@ class EndpointJudge:
 
     def messages(self, case: JudgeCase) -> list[dict[str, str]]:
         """The chat messages of a case."""
-        prompt = self._prompt
-        documents = document_segments(
-            prompt.document, case.passages, max_chars=prompt.max_document_chars
-        )
+        documents = self._prompting.documents(case.passages)
         fills: dict[str, Fill] = {
             "question": case.question,
             "golds": " | ".join(case.golds),
@@ -97,7 +86,7 @@ class EndpointJudge:
         }
         return [
             {"role": message.role, "content": "".join(s.text for s in message.segments)}
-            for message in fill_template(prompt.templates, "judge_chat", fills)
+            for message in self._prompting.fill("judge_chat", fills)
         ]
 
     def _key(self, messages: Sequence[dict[str, str]]) -> str:

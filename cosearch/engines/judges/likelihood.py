@@ -14,8 +14,7 @@ import torch
 from cosearch.core.credit import completion_sample
 from cosearch.core.prompts import (
     Fill,
-    document_segments,
-    fill_template,
+    Prompting,
     fill_text,
     fit_documents,
     load_template,
@@ -30,9 +29,7 @@ from cosearch.engines.policies.heads import CausalHead, micro_batches
 class JudgePrompt:
     """How a case is put to the judge, and the room that the agent has to think."""
 
-    templates: str
-    document: str
-    max_document_chars: int
+    prompting: Prompting
     max_prompt_tokens: int
     max_thought_tokens: int
     score_digits: int
@@ -95,7 +92,7 @@ class LikelihoodJudge:
 
     def _answer(self, thought: str, gold: str) -> tuple[list[int], list[int]]:
         """Ids of the agent's turn before the gold and from it on, cut from one joint encoding."""
-        *_, (_, text) = load_template(self._prompt.templates, "judge")
+        *_, (_, text) = load_template(self._prompt.prompting.templates, "judge")
         fills = {"reason": thought, "gold": gold}
         whole = self._codec.encode(fill_text(text, fills))
         opening = self._codec.encode(fill_text(text.partition("{gold}")[0], fills))
@@ -106,9 +103,7 @@ class LikelihoodJudge:
     def _render(self, case: JudgeCase) -> list[int]:
         """Ids of question, query and documents; documents over the budget go from the tail."""
         prompt = self._prompt
-        documents = document_segments(
-            prompt.document, case.passages, max_chars=prompt.max_document_chars
-        )
+        documents = prompt.prompting.documents(case.passages)
 
         def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
             fills: dict[str, Fill] = {
@@ -118,7 +113,7 @@ class LikelihoodJudge:
                 "reason": "",
                 "gold": "",
             }
-            *messages, _ = fill_template(prompt.templates, "judge", fills)
+            *messages, _ = prompt.prompting.fill("judge", fills)
             return self._codec.chat(messages)
 
         ids, _ = fit_documents(render, documents, max_tokens=prompt.max_prompt_tokens)
