@@ -6,6 +6,7 @@ Data, index, prompts, rewards, loop and wiring are those of the stages; only eng
 import copy
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from cosearch.params import blocks
 from cosearch.params.settings import load_settings
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
-from cosearch.rollouts.wiring import Parts, engines_of, open_learner
+from cosearch.rollouts.wiring import Parts, engines_of, open_learner, supervision
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train.joint import Setup, role_folders
-from cosearch.train.loop import train
+from cosearch.train.loop import JointRun, train
+from cosearch.train.observer import Observer
 from tests.pipeline.project import Project
 
 VLLM: dict[str, Any] = {
@@ -54,6 +56,8 @@ TRAINED_BY_DEEPSPEED = {
 }
 
 ROLES = ("agent", "ranker")
+THRESHOLDS = set(blocks.Guards.model_fields) - {"patience"}
+"""Fields of the guards; all off, since a single round says nothing about divergence."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +118,20 @@ def play_round() -> Outcome:
     setup = Setup(parts, simulator, variant, row.seed, folders, policies)
     stage = Stage("train", settings, paths, {"row": "cosearch-0"}, Progress())
     with RunStore(folder / "run", {}) as store:
-        train(
+        run = JointRun(
             rules=setup.rules(),
             credit=parts.credit(),
+            guards=parts.train.guards.model_copy(update=dict.fromkeys(THRESHOLDS)),
             questions=read_questions(paths, "train"),
             play=setup.play,
             policies=policies,
             learners=setup.learners,
-            engines=engines_of(retriever, policies, stage),
+            engines=engines_of(retriever, policies, supervision(stage)),
+            judge=None,
             evaluate=dict,
             store=store,
-            report=lambda number, phase, metrics: None,
         )
+        train(run, Observer(lambda number, phase, metrics: None, nullcontext))
         rollouts = pl.read_parquet(store.rollouts / "round_001.parquet")
         samplers = {role: policy.sampler for role, policy in policies.items()}
         return Outcome(rollouts, store.metrics()[-1], samplers)

@@ -132,13 +132,11 @@ def measure_ranker(
 
 
 def _rank(
-    lists: Sequence[RankingList], stage: ModelRanker, policy: Policy, samples: int
+    lists: Sequence[RankingList], ranker: ModelRanker, policy: Policy, samples: int
 ) -> list[Trajectory]:
     seed = derive("gate")
     coroutines = [
-        rank_list(entry, sample, stage, seed, stage.sampling)
-        for entry in lists
-        for sample in range(samples)
+        rank_list(entry, sample, ranker, seed) for entry in lists for sample in range(samples)
     ]
     return run_lockstep(coroutines, {"ranker": policy.sampler})
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from cosearch.core.protocols import Choose, Engine, Generate, Retrieve
@@ -32,6 +33,15 @@ AnswerCheck = Callable[[Sequence[Any], Any], None]
 
 class EngineFault(OSError):
     """An engine answered what it was not asked, or could not be made to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supervision:
+    """How engines are supervised: the limits of every batch, and ``sign``, which is called with a
+    note after each answered batch, as a sign of life."""
+
+    limits: EngineLimits
+    sign: Callable[[str], None]
 
 
 def end_process(name: str, seconds: float) -> None:

@@ -7,7 +7,7 @@ from cosearch.core.observe import PendingSearch
 from cosearch.core.protocols import Engine, Retrieve
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
-from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
+from cosearch.core.types import Candidate, Question, Terminal, Trajectory
 from cosearch.rollouts.pipelines import ModelRanker
 
 
@@ -35,32 +35,30 @@ def answerable(lists: Sequence[RankingList], relevance: RelevanceRule) -> list[R
     return [entry for entry in lists if any(relevance.label(entry.question, entry.candidates))]
 
 
-async def rank_list(
-    entry: RankingList, sample: int, stage: ModelRanker, seed: int, sampling: Sampling
-) -> Trajectory:
-    """One ranking of ``entry``, as a trajectory with a single call and no agent text."""
+async def rank_list(entry: RankingList, sample: int, ranker: ModelRanker, seed: int) -> Trajectory:
+    """One ranking of ``entry``, as a trajectory with a single call and no text of an agent."""
     search = PendingSearch(
         entry.question,
         entry.question.text,
         0,
         derive(seed, entry.question.dataset, entry.question.id, sample),
         entry.candidates,
-        tuple(range(min(stage.top_k, len(entry.candidates)))),
+        tuple(range(min(ranker.top_k, len(entry.candidates)))),
     )
-    call = (await stage(search)).done(0)
+    call = (await ranker(search)).done(0)
     return Trajectory(
-        entry.question,
-        sample,
-        (),
-        (),
-        (),
-        (),
-        (),
-        (call,),
-        "",
-        Terminal.ANSWERED,
-        None,
-        sampling,
-        0,
-        0,
+        question=entry.question,
+        sample=sample,
+        ids=(),
+        loss_mask=(),
+        logprobs=(),
+        spans=(),
+        turns=(),
+        calls=(call,),
+        answer="",
+        terminal=Terminal.ANSWERED,
+        fault=None,
+        sampling=ranker.sampling,
+        weights=0,
+        notices=0,
     )

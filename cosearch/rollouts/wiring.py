@@ -26,7 +26,7 @@ from cosearch.params import blocks
 from cosearch.params.method import Method
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
-from cosearch.rollouts.deadline import check_answers, guarded
+from cosearch.rollouts.deadline import Supervision, check_answers, guarded
 from cosearch.rollouts.pipelines import Tools, prompting, sampling
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
@@ -162,23 +162,27 @@ def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
     )
 
 
+def supervision(stage: Stage) -> Supervision:
+    """How the engines of a stage are supervised: by the limits of ``runtime.engine``."""
+    return Supervision(stage.settings.file.runtime.engine, stage.sign)
+
+
 def engines_of(
-    retriever: Engine, policies: Mapping[str, Policy], stage: Stage
+    retriever: Engine, policies: Mapping[str, Policy], supervision: Supervision
 ) -> dict[str, Engine]:
-    """Engines by the names that requests use, guarded by the limits of ``runtime.engine``; each
-    batch answered is a sign of life.
+    """Supervised engines by the names that requests use.
 
     Notes are written by the agent's own model (``refiner``).
     """
-    limits = stage.settings.file.runtime.engine
     samplers = {role: (policy.sampler, vocabulary(policy)) for role, policy in policies.items()}
     if "agent" in policies:
         samplers["refiner"] = samplers["agent"]
+    limits = supervision.limits
     engines = {"retriever": guarded("retriever", retriever, limits, check_answers)}
     for name, (sampler, tokens) in samplers.items():
         check = partial(check_answers, vocabulary=tokens)
         engines[name] = guarded(name, sampler, limits, check)
-    return {name: _heard(name, engine, stage.sign) for name, engine in engines.items()}
+    return {name: _heard(name, engine, supervision.sign) for name, engine in engines.items()}
 
 
 def vocabulary(policy: Policy) -> int | None:

@@ -154,4 +154,4 @@ def test_a_hanging_engine_ends_the_process() -> None:
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("error: engine retriever gave no answer in 0.1 s")
-    assert 'File "<string>", line 4 in <lambda>' in done.stderr
+    assert 'File "<string>", line 5 in <lambda>' in done.stderr

@@ -24,7 +24,8 @@ from cosearch.params.blocks import Guards
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.trained import Diverged
-from cosearch.train.loop import LoopRules, train
+from cosearch.train.loop import JointRun, LoopRules, train
+from cosearch.train.observer import Observer
 from tests.core.builders import ASSISTANT, CODEC, agent_rules, answer_turn, preset, search_turn
 from tests.micro import save_scorer
 
@@ -73,7 +74,7 @@ class Game:
     lr: float = 1e-3
     kill_at: int | None = None
     judge: Any = None
-    guards: Guards | None = None
+    guards: Guards = NO_GUARDS
     poison_at: int | None = None
     phases: list[str] = field(default_factory=list)
     rows: list[Mapping[str, float]] = field(default_factory=list)
@@ -106,9 +107,10 @@ class Game:
             return lambda question, sample: roll_out(question, sample, rules, stages, number)
 
         with self.store as store:
-            return train(
+            run = JointRun(
                 rules=LoopRules(self.rounds, 2, 2, 6, 2, 2, 7, None),
                 credit=self.credit,
+                guards=self.guards,
                 questions=QUESTIONS,
                 play=play,
                 policies={"ranker": self.policy},
@@ -118,13 +120,11 @@ class Game:
                     "ranker": self.policy.sampler,
                     "retriever": ScriptedRetriever(PASSAGES),
                 },
+                judge=self.judge,
                 evaluate=lambda: {"f1": 0.5},
                 store=store,
-                report=self.report,
-                judge=self.judge,
-                guards=self.guards,
-                phase=self.phase,
             )
+            return train(run, Observer(self.report, self.phase))
 
     def report(self, number: int, phase: str, metrics: Mapping[str, float]) -> None:
         if phase == "rollout" and number == self.kill_at:
