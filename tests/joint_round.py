@@ -7,7 +7,7 @@ import copy
 import shutil
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from cosearch.rollouts.wiring import Parts, engines_of, open_learner, supervisio
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train.joint import Setup, role_folders
-from cosearch.train.loop import JointRun, train
+from cosearch.train.loop import train
 from cosearch.train.observer import Observer
 from tests.pipeline.project import Project
 
@@ -118,19 +118,10 @@ def play_round() -> Outcome:
     setup = Setup(parts, simulator, variant, row.seed, folders, policies)
     stage = Stage("train", settings, paths, {"row": "cosearch-0"}, Progress())
     with RunStore(folder / "run", {}) as store:
-        run = JointRun(
-            rules=setup.rules(),
-            credit=parts.credit(),
-            guards=parts.train.guards.model_copy(update=dict.fromkeys(THRESHOLDS)),
-            questions=read_questions(paths, "train"),
-            play=setup.play,
-            policies=policies,
-            learners=setup.learners,
-            engines=engines_of(retriever, policies, supervision(stage)),
-            judge=None,
-            evaluate=dict,
-            store=store,
-        )
+        engines = engines_of(retriever, policies, supervision(stage))
+        run = setup.run(read_questions(paths, "train"), (), engines, None, store)
+        unguarded = parts.train.guards.model_copy(update=dict.fromkeys(THRESHOLDS))
+        run = replace(run, guards=unguarded)
         train(run, Observer(lambda number, phase, metrics: None, nullcontext))
         rollouts = pl.read_parquet(store.rollouts / "round_001.parquet")
         samplers = {role: policy.sampler for role, policy in policies.items()}

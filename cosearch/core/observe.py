@@ -137,17 +137,14 @@ class RankerStage:
         """Rank with the policy; without candidates there is nothing to ask it."""
         if not search.candidates:
             return search
-        prompt_ids, dropped = self.prompt(search.question.text, search.query, search.candidates)
-        generation = await Generate(
-            "ranker", tuple(prompt_ids), self.sampling, derive(search.seed, "ranker", search.turn)
-        )
-        shown = len(search.candidates) - dropped
-        text, parsed = self.read(generation, shown)
-        if isinstance(parsed, Ranking):
-            output = RankerOutput(tuple(prompt_ids), generation, text, None, dropped)
-            return replace(search, ranking=parsed.positions, output=output)
-        output = RankerOutput(tuple(prompt_ids), generation, text, parsed.reason, dropped)
-        return replace(search, output=output)
+        ids, dropped = self.prompt(search.question.text, search.query, search.candidates)
+        seed = derive(search.seed, "ranker", search.turn)
+        generation = await Generate("ranker", tuple(ids), self.sampling, seed)
+        text, parsed = self.read(generation, len(search.candidates) - dropped)
+        fault = parsed.reason if isinstance(parsed, Malformed) else None
+        ranking = parsed.positions if isinstance(parsed, Ranking) else search.ranking
+        output = RankerOutput(tuple(ids), generation, text, fault, dropped)
+        return replace(search, ranking=ranking, output=output)
 
     def read(self, generation: Generation, shown: int) -> tuple[str, Ranking | Malformed]:
         """The text of a generation and its meaning; one cut by the length limit has none."""

@@ -83,6 +83,29 @@ class Setup:
         """Roles that are trained; none in a run of zero rounds."""
         return learners(self.parts, self.variant)
 
+    def run(
+        self,
+        questions: Sequence[Question],
+        dev: Sequence[Question],
+        engines: Mapping[str, Engine],
+        judge: Judge | None,
+        store: RunStore,
+    ) -> JointRun:
+        """What the loop works with: it trains on ``questions`` and is measured on ``dev``."""
+        return JointRun(
+            rules=self.rules(),
+            credit=self.parts.credit(),
+            guards=self.parts.train.guards,
+            questions=questions,
+            play=self.play,
+            policies=self.policies,
+            learners=self.learners,
+            engines=engines,
+            judge=judge,
+            evaluate=lambda: measure_dev(self, dev, engines),
+            store=store,
+        )
+
     def rules(self) -> LoopRules:
         """Sizes of the loop."""
         block = self.parts.train
@@ -122,19 +145,8 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
         setup = Setup(parts, simulator, variant, seed, folders, policies)
         engines = engines_of(memory, policies, supervised)
         dev = read_questions(stage.paths, "dev")
-        run = JointRun(
-            rules=setup.rules(),
-            credit=parts.credit(),
-            guards=parts.train.guards,
-            questions=read_questions(stage.paths, "train"),
-            play=setup.play,
-            policies=policies,
-            learners=setup.learners,
-            engines=engines,
-            judge=judge_of(parts, judging, stage.paths.judge_answers, supervised),
-            evaluate=lambda: measure_dev(setup, dev, engines),
-            store=store,
-        )
+        judge = judge_of(parts, judging, stage.paths.judge_answers, supervised)
+        run = setup.run(read_questions(stage.paths, "train"), dev, engines, judge, store)
         diverged = train(run, observer_of(stage, parts.train.rounds, SHOWN))
         publish(setup, store, target, diverged)
         store.discard()

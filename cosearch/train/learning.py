@@ -36,19 +36,24 @@ def prepare(policy: Policy, samples: Sequence[Sample], importance_cap: float | N
     measured: list[list[float] | None] = [None] * len(samples)
     for index, values in zip(live, found, strict=True):
         measured[index] = values
-    gaps = [
-        abs(new - old)
-        for sample, values in zip(samples, measured, strict=True)
-        if values is not None
-        for new, old, flag in zip(values, sample.old_logprobs, sample.loss_mask, strict=True)
-        if flag
-    ]
+    gaps = _gaps(samples, measured)
     return Prepared(
         tuple(_with_old(s, v, importance_cap) for s, v in zip(samples, measured, strict=True)),
         tuple(measured),
         math.fsum(gaps) / max(1, len(gaps)),
         max(gaps, default=0.0),
     )
+
+
+def _gaps(samples: Sequence[Sample], measured: Sequence[list[float] | None]) -> list[float]:
+    """Absolute differences between trainer and sampler, one per trained action, in nats."""
+    return [
+        abs(new - old)
+        for sample, values in zip(samples, measured, strict=True)
+        if values is not None
+        for new, old, flag in zip(values, sample.old_logprobs, sample.loss_mask, strict=True)
+        if flag
+    ]
 
 
 def _with_old(sample: Sample, values: list[float] | None, cap: float | None) -> Sample:
