@@ -6,7 +6,8 @@ Data, index, prompts, rewards, loop and wiring are those of the stages; only eng
 import copy
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train.joint import Setup, role_folders
 from cosearch.train.loop import train
+from cosearch.train.observer import Observer
 from tests.pipeline.project import Project
 
 VLLM: dict[str, Any] = {
@@ -54,6 +56,8 @@ TRAINED_BY_DEEPSPEED = {
 }
 
 ROLES = ("agent", "ranker")
+THRESHOLDS = set(blocks.Guards.model_fields) - {"patience"}
+"""Fields of the guards; all off, since a single round says nothing about divergence."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +118,11 @@ def play_round() -> Outcome:
     setup = Setup(parts, simulator, variant, row.seed, folders, policies)
     stage = Stage("train", settings, paths, {"row": "cosearch-0"}, Progress())
     with RunStore(folder / "run", {}) as store:
-        train(
-            rules=setup.rules(),
-            credit=parts.credit(),
-            questions=read_questions(paths, "train"),
-            play=setup.play,
-            policies=policies,
-            learners=setup.learners,
-            engines=engines_of(retriever, policies, stage),
-            evaluate=dict,
-            store=store,
-            report=lambda number, phase, metrics: None,
-        )
+        engines = engines_of(retriever, policies, supervision(stage))
+        run = setup.run(read_questions(paths, "train"), (), engines, None, store)
+        unguarded = parts.train.guards.model_copy(update=dict.fromkeys(THRESHOLDS))
+        run = replace(run, guards=unguarded)
+        train(run, Observer(lambda number, phase, metrics: None, nullcontext))
         rollouts = pl.read_parquet(store.rollouts / "round_001.parquet")
         samplers = {role: policy.sampler for role, policy in policies.items()}
         return Outcome(rollouts, store.metrics()[-1], samplers)

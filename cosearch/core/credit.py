@@ -28,6 +28,10 @@ Modifier = Callable[[Trajectory, Sequence[float]], list[float]]
 mask. CoSearch uses none."""
 
 
+Placed = dict[CallKey, tuple[str, float, bool]]
+"""Group id, advantage and training flag of every call that landed in a surviving group."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreditRules:
     """All rules between a finished rollout and the trainer. The last three are the release's."""
@@ -84,21 +88,27 @@ def assign_credit(
         questions[trajectory.question.dataset, trajectory.question.id].append(index)
     rewards = _reward_calls(trajectories, rules, judge)
     agent: dict[int, AgentVerdict] = {}
-    placed: dict[CallKey, tuple[str, float, bool]] = {}
+    placed: Placed = {}
     for (dataset, question), members in questions.items():
         name = f"{dataset}/{question}"
         agent.update(_judge_agent(name, members, trajectories, rules))
         placed.update(_judge_calls(name, members, trajectories, rewards, rules))
     placed = _cap(placed, rules.max_ranker_samples, sum(v.trained for v in agent.values()))
-    return Verdicts(
-        tuple(agent[index] for index in range(len(trajectories))),
+    in_order = tuple(agent[index] for index in range(len(trajectories)))
+    return Verdicts(in_order, _call_verdicts(rewards, placed))
+
+
+def _call_verdicts(
+    rewards: Sequence[Sequence[CallReward]], placed: Placed
+) -> tuple[tuple[CallVerdict, ...], ...]:
+    """Verdicts of all calls, those outside every surviving group included."""
+    outside = (None, 0.0, False)
+    return tuple(
         tuple(
-            tuple(
-                CallVerdict(reward, *placed.get((index, position), (None, 0.0, False)))
-                for position, reward in enumerate(row)
-            )
-            for index, row in enumerate(rewards)
-        ),
+            CallVerdict(reward, *placed.get((index, position), outside))
+            for position, reward in enumerate(row)
+        )
+        for index, row in enumerate(rewards)
     )
 
 
@@ -154,7 +164,7 @@ def _judge_calls(
     trajectories: Sequence[Trajectory],
     rewards: Sequence[Sequence[CallReward]],
     rules: CreditRules,
-) -> dict[CallKey, tuple[str, float, bool]]:
+) -> Placed:
     """Group id, advantage and training flag of every call that lands in a surviving group."""
     candidates = [
         Member((index, position), call.query, rewards[index][position].has_answer)
@@ -162,7 +172,7 @@ def _judge_calls(
         for position, call in enumerate(trajectories[index].calls)
         if call.output is not None and rewards[index][position].branch is not Branch.EXCLUDED
     ]
-    placed: dict[CallKey, tuple[str, float, bool]] = {}
+    placed: Placed = {}
     for number, group in enumerate(group_calls(candidates, rules.group)):
         keys = [member.key for member in group]
         values = [rewards[index][position].r_rank for index, position in keys]
@@ -195,9 +205,7 @@ def _average_duplicates(
     return [mean[identity(key)] for key in keys]
 
 
-def _cap(
-    placed: dict[CallKey, tuple[str, float, bool]], factor: float | None, agent_samples: int
-) -> dict[CallKey, tuple[str, float, bool]]:
+def _cap(placed: Placed, factor: float | None, agent_samples: int) -> Placed:
     """Training flags with everything beyond ``factor * agent_samples`` switched off."""
     if factor is None:
         return placed

@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 from cosearch.core.protocols import Engine, Request
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 def run_lockstep(
-    coroutines: Sequence[Coroutine[Request, Any, Result]],
+    coroutines: Sequence[Coroutine[Request, Any, Returned]],
     engines: Mapping[str, Engine],
-) -> list[Result]:
+) -> list[Returned]:
     """Results of ``coroutines`` in order.
 
     ``engines`` maps a request's engine name to the engine. Raises whatever an engine or a coroutine
     raises: such a fault is never an observation.
     """
-    results: dict[int, Result] = {}
+    results: dict[int, Returned] = {}
     waiting: dict[int, Request] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(coroutines)))
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from cosearch.core.formats import Malformed, Ranking, parse_ranking
-from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents
+from cosearch.core.prompts import Fill, Prompting, fit_documents
 from cosearch.core.protocols import Codec, Generate, Retrieve, Segment
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
@@ -61,21 +61,25 @@ class PendingSearch:
         )
 
 
-class Stage(Protocol):
+class ObservationStage(Protocol):
     """One step of the observation pipeline."""
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
         """``search`` with this stage's result added."""
 
 
-async def run_stages(search: PendingSearch, stages: Sequence[Stage]) -> PendingSearch:
+Pipeline = Sequence[ObservationStage]
+"""The stages between a query and an observation, in order."""
+
+
+async def run_stages(search: PendingSearch, stages: Pipeline) -> PendingSearch:
     """``search`` after all ``stages``, in order."""
     for stage in stages:
         search = await stage(search)
     return search
 
 
-def needs_gold(stages: Sequence[Stage]) -> bool:
+def needs_gold(stages: Pipeline) -> bool:
     """Whether a stage has the golds in hand and says so by its own ``needs_gold``. What it shows
     is no measure of a search agent, unless the row of a table names it."""
     return any(getattr(stage, "needs_gold", False) for stage in stages)
@@ -126,26 +130,21 @@ class RankerStage:
     top_k: int
     codec: Codec
     sampling: Sampling
-    templates: str
-    document: str
-    max_document_chars: int
+    prompting: Prompting
     max_prompt_tokens: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
         """Rank with the policy; without candidates there is nothing to ask it."""
         if not search.candidates:
             return search
-        prompt_ids, dropped = self.prompt(search.question.text, search.query, search.candidates)
-        generation = await Generate(
-            "ranker", tuple(prompt_ids), self.sampling, derive(search.seed, "ranker", search.turn)
-        )
-        shown = len(search.candidates) - dropped
-        text, parsed = self.read(generation, shown)
-        if isinstance(parsed, Ranking):
-            output = RankerOutput(tuple(prompt_ids), generation, text, None, dropped)
-            return replace(search, ranking=parsed.positions, output=output)
-        output = RankerOutput(tuple(prompt_ids), generation, text, parsed.reason, dropped)
-        return replace(search, output=output)
+        ids, dropped = self.prompt(search.question.text, search.query, search.candidates)
+        seed = derive(search.seed, "ranker", search.turn)
+        generation = await Generate("ranker", tuple(ids), self.sampling, seed)
+        text, parsed = self.read(generation, len(search.candidates) - dropped)
+        fault = parsed.reason if isinstance(parsed, Malformed) else None
+        ranking = parsed.positions if isinstance(parsed, Ranking) else search.ranking
+        output = RankerOutput(tuple(ids), generation, text, fault, dropped)
+        return replace(search, ranking=ranking, output=output)
 
     def read(self, generation: Generation, shown: int) -> tuple[str, Ranking | Malformed]:
         """The text of a generation and its meaning; one cut by the length limit has none."""
@@ -161,9 +160,7 @@ class RankerStage:
 
         Raises ValueError when not even one candidate fits: instructions are never cut.
         """
-        documents = document_segments(
-            self.document, [c.passage for c in candidates], max_chars=self.max_document_chars
-        )
+        documents = self.prompting.documents([c.passage for c in candidates])
 
         def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
             fills: dict[str, Fill] = {
@@ -173,7 +170,7 @@ class RankerStage:
                 "n": len(kept),
                 "k": min(self.top_k, len(kept)),
             }
-            return self.codec.chat(fill_template(self.templates, "ranker", fills))
+            return self.codec.chat(self.prompting.fill("ranker", fills))
 
         ids, dropped = fit_documents(render, documents, max_tokens=self.max_prompt_tokens)
         if dropped == len(documents):

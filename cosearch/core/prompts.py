@@ -8,6 +8,7 @@ themselves what they are.
 import string
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -65,20 +66,38 @@ def fill_template(set_name: str, name: str, fills: Mapping[str, Fill]) -> tuple[
     )
 
 
-def document_segments(
-    document: str, passages: Sequence[Passage], *, max_chars: int
-) -> list[tuple[Segment, ...]]:
-    """Segments of each passage under the document template, numbered from 1.
+@dataclass(frozen=True, slots=True)
+class Prompting:
+    """How prompts are written: from which set of templates, and how a document looks in them."""
 
-    ``document`` has the fields ``number``, ``title`` and ``text``; ``max_chars`` cuts a text.
-    """
-    return [
-        fill_text(
-            document,
-            {"number": number, "title": passage.title, "text": passage.text[:max_chars]},
-        )
-        for number, passage in enumerate(passages, start=1)
-    ]
+    templates: str
+    """Name of the template set, a folder of ``core/templates``."""
+    document: str
+    """Template of one document, with the fields ``number``, ``title`` and ``text``."""
+    max_document_chars: int
+    """A document's text is cut to this many characters."""
+
+    def text(self, name: str) -> str:
+        """The text of template ``name`` of the set, which has one block."""
+        return load_text(self.templates, name)
+
+    def fill(self, name: str, fills: Mapping[str, Fill]) -> tuple[Message, ...]:
+        """Chat messages of template ``name`` of the set."""
+        return fill_template(self.templates, name, fills)
+
+    def documents(self, passages: Sequence[Passage]) -> list[tuple[Segment, ...]]:
+        """Segments of each passage, numbered from 1."""
+        return [
+            fill_text(
+                self.document,
+                {
+                    "number": number,
+                    "title": passage.title,
+                    "text": passage.text[: self.max_document_chars],
+                },
+            )
+            for number, passage in enumerate(passages, start=1)
+        ]
 
 
 def fit_documents(

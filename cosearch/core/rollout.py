@@ -8,14 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cosearch.core.formats import Grammar, Search
-from cosearch.core.observe import PendingSearch, Stage, run_stages
-from cosearch.core.prompts import (
-    document_segments,
-    fill_template,
-    fill_text,
-    fit_documents,
-    load_text,
-)
+from cosearch.core.observe import PendingSearch, Pipeline, run_stages
+from cosearch.core.prompts import Prompting, fill_text, fit_documents
 from cosearch.core.protocols import Codec, Generate, Segment
 from cosearch.core.seeds import derive
 from cosearch.core.transcript import Ending, Transcript, has_stop_token
@@ -41,10 +35,8 @@ class AgentRules:
 
     codec: Codec
     sampling: Sampling
-    templates: str
+    prompting: Prompting
     dialogue: Dialogue
-    document: str
-    max_document_chars: int
     max_searches: int
     """Searches and notices together; one more turn is left to answer."""
     max_prompt_tokens: int
@@ -56,7 +48,7 @@ class AgentRules:
 
 
 async def roll_out(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """Sample one trajectory of ``question``. ``seed`` and ``sample`` fix every draw in it.
 
@@ -91,7 +83,7 @@ async def roll_out(
 def agent_prompt(question: Question, rules: AgentRules) -> list[int]:
     """Ids of the first prompt. Raises ValueError when they exceed the budget."""
     fills = {"question": question.text}
-    prompt = rules.codec.chat(fill_template(rules.templates, rules.dialogue.prompt, fills))
+    prompt = rules.codec.chat(rules.prompting.fill(rules.dialogue.prompt, fills))
     check_prompt(prompt, question, rules)
     return prompt
 
@@ -124,7 +116,7 @@ def render_observation(
     No ids when not even an empty message fits into ``room``. Raises ValueError when it does not
     fit into ``max_observation_tokens``.
     """
-    template = load_text(rules.templates, rules.dialogue.observation)
+    template = rules.prompting.text(rules.dialogue.observation)
 
     def render(kept: Sequence[Sequence[Segment]]) -> list[int]:
         shown = [segment for document in kept for segment in document]
@@ -144,7 +136,7 @@ def render_notice(
     name: str, turn: int, rules: AgentRules, *, room: int, after_eos: bool
 ) -> list[int]:
     """Ids of template ``name`` as the next user message; none when they exceed ``room``."""
-    message = (*fill_text(load_text(rules.templates, name), {}), *_last_call(turn, rules))
+    message = (*fill_text(rules.prompting.text(name), {}), *_last_call(turn, rules))
     ids = rules.codec.reply(message, after_eos=after_eos)
     return ids if len(ids) <= room else []
 
@@ -166,7 +158,7 @@ def _shown(search: PendingSearch, rules: AgentRules) -> list[tuple[Segment, ...]
     """What the agent reads of a search, in pieces that are shown whole or not at all."""
     if search.note is not None:
         return [(Segment(search.note.text, trusted=False),)]
-    return document_segments(rules.document, search.passages(), max_chars=rules.max_document_chars)
+    return rules.prompting.documents(search.passages())
 
 
 def _notice_after(action: Search | Ending, turn: int, rules: AgentRules) -> str | None:
@@ -181,5 +173,5 @@ def _last_call(turn: int, rules: AgentRules) -> tuple[Segment, ...]:
         return ()
     return (
         Segment("\n", trusted=True),
-        *fill_text(load_text(rules.templates, rules.dialogue.last), {}),
+        *fill_text(rules.prompting.text(rules.dialogue.last), {}),
     )

@@ -24,11 +24,10 @@ from cosearch.params import blocks, rows
 from cosearch.rollouts.measure import mean
 from cosearch.rollouts.pipelines import HEADS, MODEL_RANKERS, ModelRanker
 from cosearch.rollouts.policy import Policy, serving
+from cosearch.rollouts.rank_list import RankingList, answerable, rank_list, retrieve_lists
+from cosearch.rollouts.trained import read_trained
 from cosearch.rollouts.wiring import Parts, open_policy
 from cosearch.run.stage import Stage
-from cosearch.train.joint import read_trained
-from cosearch.train.lists import answerable, retrieve_lists
-from cosearch.train.single_turn import RankingList, rank_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +132,11 @@ def measure_ranker(
 
 
 def _rank(
-    lists: Sequence[RankingList], stage: ModelRanker, policy: Policy, samples: int
+    lists: Sequence[RankingList], ranker: ModelRanker, policy: Policy, samples: int
 ) -> list[Trajectory]:
     seed = derive("gate")
     coroutines = [
-        rank_list(entry, sample, stage, seed, stage.sampling)
-        for entry in lists
-        for sample in range(samples)
+        rank_list(entry, sample, ranker, seed) for entry in lists for sample in range(samples)
     ]
     return run_lockstep(coroutines, {"ranker": policy.sampler})
 

@@ -34,26 +34,26 @@ TABLE_SCHEMA = pl.Schema(
     }
 )
 
-Ranking = Sequence[Candidate]
-Row = tuple[str, str, str, float, int]
+RankedList = Sequence[Candidate]
+RetrievalRow = tuple[str, str, str, float, int]
 
 
 def dense_rankings(
-    retriever: Callable[[Sequence[Retrieve]], Sequence[Ranking]],
+    retriever: Callable[[Sequence[Retrieve]], Sequence[RankedList]],
     questions: Sequence[Question],
     *,
     top_n: int,
     batch_size: int,
-) -> list[Ranking]:
+) -> list[RankedList]:
     """Rankings of the retriever for every question, the question as query, in batches."""
-    rankings: list[Ranking] = []
+    rankings: list[RankedList] = []
     for start in range(0, len(questions), batch_size):
         batch = questions[start : start + batch_size]
         rankings.extend(retriever([Retrieve(question.text, top_n) for question in batch]))
     return rankings
 
 
-def bm25_rankings(corpus: Corpus, questions: Sequence[Question], *, top_n: int) -> list[Ranking]:
+def bm25_rankings(corpus: Corpus, questions: Sequence[Question], *, top_n: int) -> list[RankedList]:
     """Rankings of BM25 over title and text, English stop words and stemmer.
 
     Holds the tokenised corpus in memory: meant for up to a few million passages.
@@ -81,7 +81,7 @@ def bm25_rankings(corpus: Corpus, questions: Sequence[Question], *, top_n: int) 
 
 def reference_rankings(
     path: str | Path, corpus: Corpus, questions: Sequence[Question]
-) -> list[Ranking]:
+) -> list[RankedList]:
     """Rankings of a published run: a TSV with dataset, question_id, rank, passage_id, score.
 
     Raises ValueError for a question the run lacks or a passage the corpus lacks.
@@ -108,9 +108,9 @@ def reference_rankings(
     ]
 
 
-def retrieval_table(
+def measure_rankings(
     questions: Sequence[Question],
-    rankings: Mapping[str, Sequence[Ranking]],
+    rankings: Mapping[str, Sequence[RankedList]],
     rule: RelevanceRule,
     corpus: Corpus,
     *,
@@ -125,7 +125,7 @@ def retrieval_table(
     for system, given in rankings.items():
         if len(given) != len(questions):
             raise ValueError(f"{system}: {len(given)} rankings for {len(questions)} questions")
-    rows: list[Row] = []
+    rows: list[RetrievalRow] = []
     for dataset in dict.fromkeys(question.dataset for question in questions):
         chosen = [n for n, question in enumerate(questions) if question.dataset == dataset]
         subset = [questions[n] for n in chosen]
@@ -138,10 +138,10 @@ def retrieval_table(
 def _answer_rows(
     dataset: str,
     questions: Sequence[Question],
-    rankings: Mapping[str, Sequence[Ranking]],
+    rankings: Mapping[str, Sequence[RankedList]],
     rule: RelevanceRule,
     cutoffs: Sequence[int],
-) -> Iterable[Row]:
+) -> Iterable[RetrievalRow]:
     able = [n for n, question in enumerate(questions) if rule.matchable(question.golds)]
     if not able:
         return
@@ -159,7 +159,7 @@ def _answer_rows(
             yield dataset, system, name, float(values[measure]), len(able)
 
 
-def _by_rank(ranking: Ranking) -> dict[str, float]:
+def _by_rank(ranking: RankedList) -> dict[str, float]:
     # trec_eval re-sorts by score and breaks ties by id; falling scores keep our order.
     return {candidate.passage.id: -float(rank) for rank, candidate in enumerate(ranking)}
 
@@ -167,10 +167,10 @@ def _by_rank(ranking: Ranking) -> dict[str, float]:
 def _support_rows(
     dataset: str,
     questions: Sequence[Question],
-    rankings: Mapping[str, Sequence[Ranking]],
+    rankings: Mapping[str, Sequence[RankedList]],
     corpus: Corpus,
     cutoffs: Sequence[int],
-) -> Iterable[Row]:
+) -> Iterable[RetrievalRow]:
     able = [n for n, question in enumerate(questions) if question.supporting]
     if not able:
         return
@@ -183,7 +183,7 @@ def _support_rows(
             yield dataset, system, f"support_all@{k}", complete, len(able)
 
 
-def _share(supporting: Sequence[str], ranking: Ranking, name_of: Callable[[Any], str]) -> float:
+def _share(supporting: Sequence[str], ranking: RankedList, name_of: Callable[[Any], str]) -> float:
     found = {name_of(candidate.passage) for candidate in ranking}
     return len(found.intersection(supporting)) / len(set(supporting))
 

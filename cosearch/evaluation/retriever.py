@@ -14,8 +14,8 @@ from cosearch.data.index import open_corpus
 from cosearch.evaluation.retrieval import (
     bm25_rankings,
     dense_rankings,
+    measure_rankings,
     reference_rankings,
-    retrieval_table,
 )
 from cosearch.files.artifacts import write_frame, write_json
 from cosearch.params import blocks
@@ -43,7 +43,7 @@ def measure_retriever(stage: Stage, target: Path) -> None:
         rankings["bm25 (reference)"] = reference_rankings(
             folder / data.reference_run, corpus, questions
         )
-    table = retrieval_table(questions, rankings, relevance, corpus, cutoffs=block.recall_cutoffs)
+    table = measure_rankings(questions, rankings, relevance, corpus, cutoffs=block.recall_cutoffs)
     write_frame(target / "retrieval.csv", table)
     write_json(target / "metrics.json", _nested(table))
 

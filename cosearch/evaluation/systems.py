@@ -15,13 +15,14 @@ from cosearch.files.hashes import hash_file, hash_folders
 from cosearch.params import blocks, rows
 from cosearch.params.settings import BASE
 from cosearch.rollouts.collect import Kept, Play, collect
-from cosearch.rollouts.pipelines import HEADS, MODEL_RANKERS, pipeline
+from cosearch.rollouts.pipelines import MODEL_RANKERS, pipeline
 from cosearch.rollouts.policy import Policy, serving
 from cosearch.rollouts.retrieved import Remembering
-from cosearch.rollouts.wiring import Parts, engines_of, identity, open_policy, open_run, player
+from cosearch.rollouts.roles import open_policies
+from cosearch.rollouts.trained import Trained, read_trained
+from cosearch.rollouts.wiring import Parts, engines_of, identity, open_run, player, supervision
 from cosearch.run.stage import Stage
 from cosearch.scores.metrics import calls_frame, predictions_frame, summary
-from cosearch.train.joint import Trained, read_trained
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
@@ -42,7 +43,9 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     parts = Parts.of(stage.settings, overrides)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory = Remembering(retriever, corpus)
-    policies = open_policies(parts, system, trained.models)
+    roles = ("agent", "ranker") if system.ranker in MODEL_RANKERS else ("agent",)
+    folders = {role: trained.models[role] for role in roles}
+    policies = open_policies(parts, system.ranker, folders)
     who = identity(
         parts,
         stage.paths,
@@ -59,8 +62,8 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     }
     with open_run(stage, who, memory) as store, serving(policies):
         play = player_of(system, parts, policies, row.seed)
-        engines = engines_of(memory, policies, stage)
-        trajectories = roll_out(stage, block, play, engines, store.shards(0))
+        engines = engines_of(memory, policies, supervision(stage))
+        trajectories = answer_questions(stage, block, play, engines, store.shards(0))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
         write_result(trajectories, base, stage, row, record, target)
         store.discard()
@@ -74,7 +77,7 @@ def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy],
     return player(system.method, rules, stages, derive(seed, "evaluate"))
 
 
-def roll_out(
+def answer_questions(
     stage: Stage, block: blocks.Evaluate, play: Play, engines: Mapping[str, Engine], kept: Kept
 ) -> list[Trajectory]:
     """One trajectory per test question; finished shards are ``kept``, so a kill costs one."""
@@ -116,18 +119,6 @@ def grid_overrides(
     top_k = block.k_grid[system.grid]
     cutoffs = [k for k in base.method.reward.hit_cutoffs if k <= top_k]
     return {"rollout.top_k": top_k, "reward.hit_cutoffs": cutoffs}
-
-
-def open_policies(
-    parts: Parts, system: rows.System, folders: Mapping[str, str]
-) -> dict[str, Policy]:
-    """The agent, and the ranker where it is a model."""
-    greedy = parts.method.rollout.eval_temperature
-    policies = {"agent": open_policy(folders["agent"], parts.agent, greedy)}
-    if system.ranker in MODEL_RANKERS:
-        head = HEADS.get(system.ranker, "causal")
-        policies["ranker"] = open_policy(folders["ranker"], parts.ranker, greedy, head)
-    return policies
 
 
 def pick_questions(questions: Sequence[Question], per_set: int | None) -> list[Question]:

@@ -3,17 +3,17 @@
 A method adds to the core what is its own and nothing else; none forks the loop.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cosearch.core.formats import GRAMMARS
-from cosearch.core.observe import Stage
+from cosearch.core.observe import Pipeline
 from cosearch.core.rollout import AgentRules, Dialogue, roll_out
 from cosearch.core.types import Question, Trajectory
 from cosearch.methods.oneshot import cot, direct, rag
 
-Play = Callable[[Question, int, AgentRules, Sequence[Stage], int], Coroutine[Any, Any, Trajectory]]
+MethodLoop = Callable[[Question, int, AgentRules, Pipeline, int], Coroutine[Any, Any, Trajectory]]
 """Question, sample, rules, stages and seed to one trajectory."""
 
 DIALOGUES: Mapping[str, Dialogue] = {
@@ -22,32 +22,29 @@ DIALOGUES: Mapping[str, Dialogue] = {
     "tags": Dialogue(
         GRAMMARS["tags"], "agent_tags", "observation_tags", "notice_tags", "last_tags"
     ),
-    "react_notices": Dialogue(GRAMMARS["react"], "agent", "observation", "notice", "last"),
 }
 """``react``: the paper's. ``notes``: a note takes the documents' place, and the last turn is told
-to answer. ``tags``: Search-R1's. ``react_notices``: the same rules in the paper's grammar, for a
-model whose closed vocabulary has no token for the other tags."""
+to answer. ``tags``: Search-R1's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """``simulated``: in training, ``zerosearch.SimulatorStage`` stands in place of the retriever.
-    ``notes``: ``search_o1.NoteStage`` is the last stage."""
+    """What makes a method: the loop that plays a question, how the agent speaks, and whether
+    ``search_o1.NoteStage`` is the last stage (``notes``)."""
 
-    play: Play
+    play: MethodLoop
     dialogue: Dialogue
-    simulated: bool
     notes: bool
 
 
 METHODS: Mapping[str, Bundle] = {
-    "react": Bundle(roll_out, DIALOGUES["react"], simulated=False, notes=False),
-    "direct": Bundle(direct, DIALOGUES["react"], simulated=False, notes=False),
-    "cot": Bundle(cot, DIALOGUES["react"], simulated=False, notes=False),
-    "rag": Bundle(rag, DIALOGUES["react"], simulated=False, notes=False),
-    "search_o1": Bundle(roll_out, DIALOGUES["notes"], simulated=False, notes=True),
-    "search_r1": Bundle(roll_out, DIALOGUES["tags"], simulated=False, notes=False),
-    "zerosearch": Bundle(roll_out, DIALOGUES["tags"], simulated=True, notes=False),
+    "react": Bundle(roll_out, DIALOGUES["react"], notes=False),
+    "direct": Bundle(direct, DIALOGUES["react"], notes=False),
+    "cot": Bundle(cot, DIALOGUES["react"], notes=False),
+    "rag": Bundle(rag, DIALOGUES["react"], notes=False),
+    "search_o1": Bundle(roll_out, DIALOGUES["notes"], notes=True),
+    "search_r1": Bundle(roll_out, DIALOGUES["tags"], notes=False),
+    "zerosearch": Bundle(roll_out, DIALOGUES["tags"], notes=False),
 }
 """``react``: CoSearch and the rows that differ from it in the ranker alone (Retrieval Only, Fixed
 Ranker, Oracle). ``direct``, ``cot``, ``rag``: one turn, untrained. ``search_o1``: searches, reads

@@ -9,8 +9,8 @@ answering is malformed.
 from collections.abc import Sequence
 
 from cosearch.core.formats import Grammar, Search
-from cosearch.core.observe import PendingSearch, Stage, run_stages
-from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents
+from cosearch.core.observe import PendingSearch, Pipeline, run_stages
+from cosearch.core.prompts import Fill, fit_documents
 from cosearch.core.protocols import Segment
 from cosearch.core.rollout import AgentRules, check_prompt, generate_turn
 from cosearch.core.seeds import derive
@@ -19,29 +19,27 @@ from cosearch.core.types import Question, SearchCall, SpanKind, Terminal, Trajec
 
 
 async def direct(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """One turn from the model's own knowledge; ``stages`` are not asked."""
     return await _from_memory("direct", question, sample, rules, seed)
 
 
 async def cot(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """As ``direct``, with a prompt that asks for the reasoning step by step."""
     return await _from_memory("cot", question, sample, rules, seed)
 
 
 async def rag(
-    question: Question, sample: int, rules: AgentRules, stages: Sequence[Stage], seed: int
+    question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
     """One turn after one retrieval. Documents that exceed ``max_observation_tokens`` are dropped
     from the tail."""
     own_seed = derive(seed, question.dataset, question.id, sample)
     search = await run_stages(PendingSearch(question, question.text, 0, own_seed), stages)
-    documents = document_segments(
-        rules.document, search.passages(), max_chars=rules.max_document_chars
-    )
+    documents = rules.prompting.documents(search.passages())
 
     def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
         return _render("rag", question, rules, kept)
@@ -103,4 +101,4 @@ def _render(
 ) -> list[int]:
     shown = [segment for document in kept for segment in document]
     fills: dict[str, Fill] = {"question": question.text, "documents": shown}
-    return rules.codec.chat(fill_template(rules.templates, template, fills))
+    return rules.codec.chat(rules.prompting.fill(template, fills))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from cosearch.core.formats import GRAMMARS, Grammar
 from cosearch.core.observe import PendingSearch
-from cosearch.core.prompts import Fill, document_segments, fill_template, fit_documents, load_text
+from cosearch.core.prompts import Fill, Prompting, fit_documents
 from cosearch.core.protocols import Codec, Generate, Segment
 from cosearch.core.seeds import derive
 from cosearch.core.text import normalize
@@ -31,9 +31,7 @@ class NoteStage:
 
     codec: Codec
     sampling: Sampling
-    templates: str
-    document: str
-    max_document_chars: int
+    prompting: Prompting
     max_prompt_tokens: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
@@ -47,7 +45,7 @@ class NoteStage:
         seed = derive(search.seed, "refiner", search.turn)
         generation = await Generate("refiner", prompt, self.sampling, seed)
         written = first_reason(self.codec.decode(sampled_body(generation, self.codec)))
-        text = written or load_text(self.templates, "notes_nothing")
+        text = written or self.prompting.text("notes_nothing")
         return replace(search, note=Note(prompt, generation, text))
 
     def prompt(self, search: PendingSearch) -> list[int]:
@@ -55,9 +53,7 @@ class NoteStage:
 
         Raises ValueError when it holds none: instructions and reasoning are never cut.
         """
-        documents = document_segments(
-            self.document, search.passages(), max_chars=self.max_document_chars
-        )
+        documents = self.prompting.documents(search.passages())
 
         def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
             fills: dict[str, Fill] = {
@@ -66,7 +62,7 @@ class NoteStage:
                 "reasoning": abridge(search.turns, GRAMMAR),
                 "documents": [segment for document in kept for segment in document],
             }
-            return self.codec.chat(fill_template(self.templates, "notes", fills))
+            return self.codec.chat(self.prompting.fill("notes", fills))
 
         ids, dropped = fit_documents(render, documents, max_tokens=self.max_prompt_tokens)
         if dropped == len(documents):
@@ -77,7 +73,7 @@ class NoteStage:
         return ids
 
     def _fixed(self, template: str) -> Note:
-        return Note((), None, load_text(self.templates, template))
+        return Note((), None, self.prompting.text(template))
 
 
 def abridge(turns: Sequence[str], grammar: Grammar) -> str:

@@ -54,7 +54,7 @@ class SimulatorStage:
         text = self.codec.decode(sampled_body(generation, self.codec))
         candidates = tuple(
             Candidate(passage, 0.0 - place)
-            for place, passage in enumerate(read_documents(text, at_most=self.top_k))
+            for place, passage in enumerate(parse_documents(text, at_most=self.top_k))
         )
         return replace(search, candidates=candidates, ranking=tuple(range(len(candidates))))
 
@@ -79,7 +79,7 @@ class SimulatorStage:
         return "simulate_noisy" if draw <= self.noise else "simulate_useful"
 
 
-def read_documents(text: str, *, at_most: int) -> list[Passage]:
+def parse_documents(text: str, *, at_most: int) -> list[Passage]:
     """The passages of ``[1] Title: text [2] …``: each once, numbers in order, none after
     ``at_most``. Text without a first number is one passage; blank text is none.
 

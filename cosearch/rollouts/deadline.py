@@ -20,13 +20,14 @@ from typing import Any
 
 from cosearch.core.protocols import Choose, Engine, Generate, Retrieve
 from cosearch.core.types import Candidate, Generation
+from cosearch.params.engines import EngineLimits
 
 _ROUNDING = 1e-3
 """How far above 0 the log-probability of a certain token may be rounded."""
 
-Watch = Callable[[str, float], AbstractContextManager[None]]
+DeadlineWatch = Callable[[str, float], AbstractContextManager[None]]
 """Opens a context for an engine's name and seconds, in which it has to answer."""
-Check = Callable[[Sequence[Any], Any], None]
+AnswerCheck = Callable[[Sequence[Any], Any], None]
 """Raises EngineFault for answers that are none to the requests."""
 
 
@@ -35,12 +36,12 @@ class EngineFault(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds per batch, tries per batch, and seconds before the second try, doubled each time."""
+class Supervision:
+    """How engines are supervised: the limits of every batch, and ``sign``, which is called with a
+    note after each answered batch, as a sign of life."""
 
-    deadline_s: float
-    tries: int
-    backoff_s: float
+    limits: EngineLimits
+    sign: Callable[[str], None]
 
 
 def end_process(name: str, seconds: float) -> None:
@@ -71,9 +72,9 @@ def watched(
 def guarded(
     name: str,
     engine: Engine,
-    limits: Limits,
-    check: Check,
-    watch: Watch = watched,
+    limits: EngineLimits,
+    check: AnswerCheck,
+    watch: DeadlineWatch = watched,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Engine:
     """``engine`` under ``limits``. What infrastructure raises (OSError, RuntimeError) and answers
@@ -108,7 +109,7 @@ def check_answers(requests: Sequence[Any], answers: Any, vocabulary: int | None 
             _check_generation(request, answer, vocabulary)
 
 
-def check_scores(cases: Sequence[Any], scores: Any) -> None:
+def check_judge_scores(cases: Sequence[Any], scores: Any) -> None:
     """One score in [0, 1] per case."""
     _check_count(cases, scores)
     for score in scores:

@@ -4,9 +4,10 @@ Every kind of ranker and every method gets its stages here, from parameters and 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cosearch.core.observe import OracleStage, RankerStage, RetrieverStage, Stage
+from cosearch.core.observe import OracleStage, Pipeline, RankerStage, RetrieverStage
+from cosearch.core.prompts import Prompting
 from cosearch.core.protocols import Codec
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.score import CrossEncoderStage
@@ -39,7 +40,7 @@ class Tools:
     steps: int = 0
 
 
-def pipeline(method: str, kind: str, tools: Tools) -> tuple[Stage, ...]:
+def pipeline(method: str, kind: str, tools: Tools) -> Pipeline:
     """The stages of a method under a ranker kind."""
     stages = PIPELINES[kind](tools)
     return (*stages, _notes(tools)) if METHODS[method].notes else stages
@@ -50,6 +51,11 @@ def sampling(temperature: float, max_tokens: int) -> Sampling:
     return Sampling(temperature=temperature, top_p=1.0, top_k=0, max_tokens=max_tokens)
 
 
+def prompting(block: blocks.Agent | blocks.Ranker | blocks.Judge) -> Prompting:
+    """How the prompts of the model of ``block`` are written."""
+    return Prompting(block.templates, block.document, block.max_document_chars)
+
+
 def generative_ranker(tools: Tools) -> RankerStage:
     """The ranker that writes (Section 3.2)."""
     block = tools.ranker
@@ -57,9 +63,7 @@ def generative_ranker(tools: Tools) -> RankerStage:
         top_k=tools.method.rollout.top_k,
         codec=tools.codecs["ranker"],
         sampling=sampling(tools.temperature, block.max_turn_tokens),
-        templates=block.templates,
-        document=block.document,
-        max_document_chars=block.max_document_chars,
+        prompting=prompting(block),
         max_prompt_tokens=block.max_prompt_tokens,
     )
 
@@ -116,14 +120,12 @@ def _notes(tools: Tools) -> NoteStage:
     return NoteStage(
         codec=tools.codecs["agent"],
         sampling=sampling(tools.method.rollout.eval_temperature, block.max_turn_tokens),
-        templates=tools.agent.templates,
-        document=tools.agent.document,
-        max_document_chars=block.max_document_chars,
+        prompting=replace(prompting(tools.agent), max_document_chars=block.max_document_chars),
         max_prompt_tokens=block.max_prompt_tokens,
     )
 
 
-PIPELINES: Mapping[str, Callable[[Tools], tuple[Stage, ...]]] = {
+PIPELINES: Mapping[str, Callable[[Tools], Pipeline]] = {
     "retriever_order": lambda tools: (_retriever(tools),),
     "generative": lambda tools: (_retriever(tools), generative_ranker(tools)),
     "cross_encoder": lambda tools: (_retriever(tools), cross_encoder(tools)),

@@ -3,12 +3,9 @@
 A frozen ranker is a policy without a trainer; a shared backbone is one policy under both roles.
 """
 
-import math
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -118,75 +115,3 @@ def give_way(policies: Mapping[str, Policy]) -> None:
 def _samplers(policies: Mapping[str, Policy]) -> list[Sampler]:
     """Each sampler once: roles may share a policy."""
     return list({id(policy.sampler): policy.sampler for policy in policies.values()}.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Samples with the trainer's old log-probabilities in place of the sampler's.
-
-    ``measured`` aligns with ``samples`` and is None where the advantage is zero throughout: such a
-    sample only counts in the denominator. ``gap_mean`` and ``gap_max`` compare the two sources.
-    """
-
-    samples: tuple[Sample, ...]
-    measured: tuple[list[float] | None, ...]
-    gap_mean: float
-    gap_max: float
-
-
-def prepare(policy: Policy, samples: Sequence[Sample], importance_cap: float | None) -> Prepared:
-    """Old log-probabilities of one round, measured before any update of it (Eq. 3).
-
-    With ``importance_cap``, every advantage is scaled by the truncated ratio trainer / sampler.
-    """
-    assert policy.trainer is not None
-    live = [index for index, sample in enumerate(samples) if any(sample.advantages)]
-    found = policy.trainer.logprobs([samples[index] for index in live], policy.temperature)
-    measured: list[list[float] | None] = [None] * len(samples)
-    for index, values in zip(live, found, strict=True):
-        measured[index] = values
-    gaps = [
-        abs(new - old)
-        for sample, values in zip(samples, measured, strict=True)
-        if values is not None
-        for new, old, flag in zip(values, sample.old_logprobs, sample.loss_mask, strict=True)
-        if flag
-    ]
-    return Prepared(
-        tuple(_with_old(s, v, importance_cap) for s, v in zip(samples, measured, strict=True)),
-        tuple(measured),
-        math.fsum(gaps) / max(1, len(gaps)),
-        max(gaps, default=0.0),
-    )
-
-
-def _with_old(sample: Sample, values: list[float] | None, cap: float | None) -> Sample:
-    if values is None:
-        return sample
-    advantages = sample.advantages
-    if cap is not None:
-        advantages = [
-            advantage * min(cap, math.exp(new - old))
-            for advantage, new, old in zip(advantages, values, sample.old_logprobs, strict=True)
-        ]
-    return replace(sample, old_logprobs=values, advantages=advantages)
-
-
-def learn(policy: Policy, samples: Sequence[Sample], *, per_update: int, seed: int) -> list[Any]:
-    """One pass over ``samples`` in ``ceil(n / per_update)`` updates, then the hand-over.
-
-    The split is even and the order a seeded shuffle. Returns the statistics of each update.
-    """
-    assert policy.trainer is not None
-    if not samples:
-        return []
-    order = list(range(len(samples)))
-    random.Random(seed).shuffle(order)
-    updates = math.ceil(len(samples) / per_update)
-    edges = [round(number * len(order) / updates) for number in range(updates + 1)]
-    statistics = [
-        policy.trainer.update([samples[i] for i in order[start:end]], policy.temperature)
-        for start, end in pairwise(edges)
-    ]
-    policy.hand_over()
-    return statistics

@@ -33,7 +33,7 @@ from cosearch.files.durable import sync
 from cosearch.files.hashes import check_hashes, hash_file, hash_files
 from cosearch.files.sealed import read_sealed, remove_folder, write_sealed
 from cosearch.rollouts.policy import Policy
-from cosearch.rollouts.shards import Memory, NoMemory, Shards
+from cosearch.rollouts.shards import EngineMemory, NoMemory, Shards
 from cosearch.run.origin import differences, origin
 
 ACCEPT = "COSEARCH_ACCEPT_CHANGED_CODE"
@@ -60,7 +60,7 @@ class RunStore:
     """
 
     def __init__(
-        self, folder: Path, identity: Mapping[str, Any], memory: Memory | None = None
+        self, folder: Path, identity: Mapping[str, Any], memory: EngineMemory | None = None
     ) -> None:
         self.folder = folder
         self.notice: str | None = None

@@ -14,7 +14,7 @@ from cosearch.core.protocols import Engine, Retrieve
 from cosearch.core.types import Candidate, Passage
 
 
-class Passages(Protocol):
+class PassageLookup(Protocol):
     """Where passages are looked up; a corpus is one."""
 
     def positions(self, ids: Sequence[str]) -> np.ndarray:
@@ -27,10 +27,10 @@ class Passages(Protocol):
 class Remembering:
     """The engine ``retriever``, answering from what ``put`` brought back where it can.
 
-    Implements ``shards.Memory``; an entry is query, n, passage ids, scores.
+    Implements ``shards.EngineMemory``; an entry is query, n, passage ids, scores.
     """
 
-    def __init__(self, retriever: Engine, passages: Passages) -> None:
+    def __init__(self, retriever: Engine, passages: PassageLookup) -> None:
         self._retriever, self._passages = retriever, passages
         self._met: set[tuple[str, int]] = set()
         self._back: dict[tuple[str, int], list[tuple[int, float]]] = {}

@@ -16,7 +16,7 @@ from cosearch.core.types import Passage, Question, Trajectory
 from cosearch.files.sealed import read_sealed, write_sealed
 
 
-class Memory(Protocol):
+class EngineMemory(Protocol):
     """What an engine learned on the way that shapes its later batches, as JSON values."""
 
     def take(self) -> list[Any]:
@@ -45,7 +45,7 @@ class Shards:
     """
 
     folder: Path
-    memory: Memory
+    memory: EngineMemory
     learned: list[Any]
 
     def read(
@@ -60,7 +60,7 @@ class Shards:
             return None
         advice = "delete this file alone and start again: its questions are rolled out once more"
         found = read_sealed(path, advice)
-        trajectories = unpack(found)
+        trajectories = decode_shard(found)
         wanted = [(question, sample) for question in questions for sample in range(samples)]
         if [(one.question, one.sample) for one in trajectories] != wanted:
             raise ValueError(f"{path}: not of this round's questions; {advice}")
@@ -71,22 +71,22 @@ class Shards:
     def write(self, number: int, trajectories: Sequence[Trajectory]) -> None:
         """Keep a finished shard."""
         new = self.memory.take()
-        write_sealed(self._path(number), pack(trajectories) | {"memory": new})
+        write_sealed(self._path(number), encode_shard(trajectories) | {"memory": new})
         self.learned.extend(new)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"shard_{number:05d}.json"
 
 
-def pack(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
-    """Trajectories as JSON values; ``unpack`` is its inverse."""
+def encode_shard(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
+    """Trajectories as JSON values; ``decode_shard`` is its inverse."""
     pool: dict[Passage, int] = {}
     rows = [_pack(trajectory, pool) for trajectory in trajectories]
     return {"trajectories": rows, "passages": [[p.id, p.title, p.text] for p in pool]}
 
 
-def unpack(packed: dict[str, Any]) -> list[Trajectory]:
-    """The trajectories that ``pack`` was given."""
+def decode_shard(packed: dict[str, Any]) -> list[Trajectory]:
+    """The trajectories that ``encode_shard`` was given."""
     pool = [Passage(*row) for row in packed["passages"]]
     return [_unpack(Trajectory, row, pool) for row in packed["trajectories"]]
 

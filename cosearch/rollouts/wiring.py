@@ -12,7 +12,7 @@ from typing import Any
 from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules
 from cosearch.core.grouping import GroupRules
-from cosearch.core.observe import Stage
+from cosearch.core.observe import Pipeline
 from cosearch.core.protocols import Codec, Engine, Judge
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
@@ -33,12 +33,12 @@ from cosearch.params import blocks
 from cosearch.params.method import Method
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
-from cosearch.rollouts.deadline import Limits, check_answers, guarded
-from cosearch.rollouts.pipelines import Tools, sampling
+from cosearch.rollouts.deadline import Supervision, check_answers, guarded
+from cosearch.rollouts.pipelines import Tools, prompting, sampling
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
-from cosearch.rollouts.shards import Memory
-from cosearch.run import stage
+from cosearch.rollouts.shards import EngineMemory
+from cosearch.run.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,8 @@ class Parts:
         return AgentRules(
             codec=codec,
             sampling=sampling(temperature, self.agent.max_turn_tokens),
-            templates=self.agent.templates,
+            prompting=prompting(self.agent),
             dialogue=METHODS[method].dialogue,
-            document=self.agent.document,
-            max_document_chars=self.agent.max_document_chars,
             max_searches=self.method.rollout.max_searches,
             max_prompt_tokens=self.agent.max_prompt_tokens,
             max_response_tokens=self.agent.max_response_tokens,
@@ -103,7 +101,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class RoleTraining:
+class Learning:
     """How one role learns: its block, the temperature it is sampled at, and the rules of its own
     trainer. ``lr`` is the learning rate; ``max_tokens`` is the constant of the loss aggregation
     ``constant_length``."""
@@ -121,7 +119,7 @@ def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = 
 
 
 def open_learner(
-    folder: str, role: RoleTraining, parts: Parts, scratch: Path, head: str = "causal"
+    folder: str, role: Learning, parts: Parts, scratch: Path, head: str = "causal"
 ) -> Policy:
     """A policy that learns: codec, sampler and trainer over the same weights."""
     frozen = open_policy(folder, role.block, role.temperature, head)
@@ -137,23 +135,27 @@ def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
     return build_endpoint_judge(block, answers)
 
 
+def supervision(stage: Stage) -> Supervision:
+    """How the engines of a stage are supervised: by the limits of ``runtime.engine``."""
+    return Supervision(stage.settings.file.runtime.engine, stage.sign)
+
+
 def engines_of(
-    retriever: Engine, policies: Mapping[str, Policy], stage: stage.Stage
+    retriever: Engine, policies: Mapping[str, Policy], supervision: Supervision
 ) -> dict[str, Engine]:
-    """Engines by the names that requests use, guarded by the limits of ``runtime.engine``; each
-    batch answered is a sign of life.
+    """Supervised engines by the names that requests use.
 
     Notes are written by the agent's own model (``refiner``).
     """
-    limits = Limits(**stage.settings.file.runtime.engine.model_dump())
     samplers = {role: (policy.sampler, vocabulary(policy)) for role, policy in policies.items()}
     if "agent" in policies:
         samplers["refiner"] = samplers["agent"]
+    limits = supervision.limits
     engines = {"retriever": guarded("retriever", retriever, limits, check_answers)}
     for name, (sampler, tokens) in samplers.items():
         check = partial(check_answers, vocabulary=tokens)
         engines[name] = guarded(name, sampler, limits, check)
-    return {name: _heard(name, engine, stage.sign) for name, engine in engines.items()}
+    return {name: _heard(name, engine, supervision.sign) for name, engine in engines.items()}
 
 
 def vocabulary(policy: Policy) -> int | None:
@@ -171,7 +173,7 @@ def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
     return answer
 
 
-def player(method: str, rules: AgentRules, stages: Sequence[Stage], seed: int) -> Play:
+def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
     """A starter of trajectories under fixed rules and seed."""
     play = METHODS[method].play
 
@@ -198,7 +200,7 @@ def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any)
 
 @contextmanager
 def open_run(
-    stage: stage.Stage, identity: Mapping[str, Any], memory: Memory | None = None
+    stage: Stage, identity: Mapping[str, Any], memory: EngineMemory | None = None
 ) -> Iterator[RunStore]:
     """The stage's run under ``identity``, begun or gone on with; says how it differs from an older
     one."""

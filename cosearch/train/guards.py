@@ -7,37 +7,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cosearch.params.blocks import Guards
+
 ROLES = ("agent", "ranker")
 
-Row = Mapping[str, float]
+Metrics = Mapping[str, float]
 """Metrics of one round, as ``train.record`` names them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guards:
-    """Thresholds over a round's metrics, each None to switch it off (not in paper)."""
-
-    min_well_formed: float | None
-    """Least share of trajectories that end with an answer."""
-    min_ranker_well_formed: float | None
-    """Least share of well-formed rankings; rounds without a ranker call say nothing."""
-    min_entropy: float | None
-    """Least mean entropy of a learning role's actions, in nats."""
-    max_entropy: float | None
-    max_gap: float | None
-    """Largest mean gap between the log-probabilities of sampler and trainer."""
-    max_reward_drop: float | None
-    """How far the mean agent reward may lie below the best round before."""
-    patience: int
-    """Rounds in a row beyond a threshold that make a verdict."""
-
-
-@dataclass(frozen=True, slots=True)
-class Diverged:
-    """Why a run stopped in round ``round`` (from 1)."""
-
-    round: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +23,9 @@ class _Check:
     bound: float
     lowest: bool
     name: str
-    spoken: Callable[[Row], float] = lambda row: True
+    spoken: Callable[[Metrics], float] = lambda row: True
 
-    def broken(self, row: Row) -> bool:
+    def broken(self, row: Metrics) -> bool:
         """Whether ``row`` lies beyond the threshold; a number that is none does."""
         if self.measure not in row or not self.spoken(row):
             return False
@@ -59,7 +34,7 @@ class _Check:
         return math.isnan(value) or not kept
 
 
-def verdict(history: Sequence[Row], guards: Guards) -> str | None:
+def divergence(history: Sequence[Metrics], guards: Guards) -> str | None:
     """Why the run whose rounds so far are ``history`` has diverged, or None.
 
     A guard speaks when its measure lies beyond its threshold in each of the last ``patience`` rows.
@@ -78,7 +53,7 @@ def verdict(history: Sequence[Row], guards: Guards) -> str | None:
     return None
 
 
-def _checks(before: Sequence[Row], guards: Guards) -> list[_Check]:
+def _checks(before: Sequence[Metrics], guards: Guards) -> list[_Check]:
     """The guards that are on, in a fixed order. ``before`` is what the best round is found in."""
     best = max((row["r_main"] for row in before if "r_main" in row), default=None)
     drop = guards.max_reward_drop
@@ -109,11 +84,11 @@ def _check(
     bound: float | None,
     lowest: bool,
     name: str,
-    spoken: Callable[[Row], float] = lambda row: True,
+    spoken: Callable[[Metrics], float] = lambda row: True,
 ) -> _Check | None:
     return None if bound is None else _Check(measure, bound, lowest, name, spoken)
 
 
-def _learned(role: str) -> Callable[[Row], float]:
+def _learned(role: str) -> Callable[[Metrics], float]:
     """Whether the role was trained on anything; entropies are taken over trained actions."""
     return lambda row: row[f"{role}_trained_tokens"]

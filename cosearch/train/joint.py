@@ -1,43 +1,46 @@
 """Joint training of one variant: opens what the loop needs, runs it, publishes what it leaves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from cosearch.core.protocols import Judge
+from cosearch.core.protocols import Engine, Judge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
-from cosearch.files.artifacts import move_folder, named, read_json, write_json
-from cosearch.files.hashes import check_hashes, hash_files, hash_folders
+from cosearch.files.artifacts import move_folder, named, write_json
+from cosearch.files.hashes import hash_files, hash_folders
 from cosearch.params import blocks
 from cosearch.params.rows import Training, Variant
 from cosearch.params.settings import FIXED_RANKER
 from cosearch.rollouts.collect import Play, collect
-from cosearch.rollouts.deadline import Limits, check_scores, guarded
+from cosearch.rollouts.deadline import Supervision, check_judge_scores, guarded
 from cosearch.rollouts.measure import measure
-from cosearch.rollouts.pipelines import EVALUATED_AS, HEADS, pipeline
+from cosearch.rollouts.pipelines import EVALUATED_AS, pipeline
 from cosearch.rollouts.policy import Policy, serving
 from cosearch.rollouts.resume import RunStore, owners
 from cosearch.rollouts.retrieved import Remembering
+from cosearch.rollouts.roles import RoleTraining, open_policies
+from cosearch.rollouts.trained import Diverged
 from cosearch.rollouts.wiring import (
     Parts,
-    RoleTraining,
     engines_of,
     identity,
     open_judge,
-    open_learner,
-    open_policy,
     open_run,
     player,
+    supervision,
 )
 from cosearch.run.stage import Stage
-from cosearch.train.guards import Diverged, Guards
-from cosearch.train.loop import LoopRules, train
+from cosearch.train.loop import JointRun, LoopRules, train
+from cosearch.train.observer import observer_of
 from cosearch.train.ranker import read_fixed_ranker
+
+SHOWN = ("r_main", "hit_1", "ranker_well_formed", "searches", "dev_f1")
+"""Metrics of a round that progress shows."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,29 @@ class Setup:
         """Roles that are trained; none in a run of zero rounds."""
         return learners(self.parts, self.variant)
 
+    def run(
+        self,
+        questions: Sequence[Question],
+        dev: Sequence[Question],
+        engines: Mapping[str, Engine],
+        judge: Judge | None,
+        store: RunStore,
+    ) -> JointRun:
+        """What the loop works with: it trains on ``questions`` and is measured on ``dev``."""
+        return JointRun(
+            rules=self.rules(),
+            credit=self.parts.credit(),
+            guards=self.parts.train.guards,
+            questions=questions,
+            play=self.play,
+            policies=self.policies,
+            learners=self.learners,
+            engines=engines,
+            judge=judge,
+            evaluate=lambda: measure_dev(self, dev, engines),
+            store=store,
+        )
+
     def rules(self) -> LoopRules:
         """Sizes of the loop."""
         block = self.parts.train
@@ -110,28 +136,18 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
         simulator=simulator.model_dump(),
         judge=judging.model_dump(),
     )
-    memory = Remembering(*reversed(open_corpus(stage.settings, stage.paths)))
+    corpus, retriever = open_corpus(stage.settings, stage.paths)
+    memory, supervised = Remembering(retriever, corpus), supervision(stage)
     with open_run(stage, who, memory) as store, ExitStack() as stack:
-        policies = open_policies(parts, simulator, variant, folders, store.folder)
+        training = RoleTraining(learners(parts, variant), store.folder, variant.shared, simulator)
+        policies = open_policies(parts, variant.ranker, folders, training)
         stack.enter_context(serving(policies))
         setup = Setup(parts, simulator, variant, seed, folders, policies)
-        engines = engines_of(memory, policies, stage)
+        engines = engines_of(memory, policies, supervised)
         dev = read_questions(stage.paths, "dev")
-        diverged = train(
-            rules=setup.rules(),
-            credit=parts.credit(),
-            questions=read_questions(stage.paths, "train"),
-            play=setup.play,
-            policies=policies,
-            learners=setup.learners,
-            engines=engines,
-            evaluate=lambda: _measure_dev(setup, dev, engines),
-            store=store,
-            report=lambda number, phase, metrics: _report(stage, setup, number, phase, metrics),
-            judge=judge_of(parts, judging, stage),
-            guards=Guards(**parts.train.guards.model_dump()),
-            phase=stage.phase,
-        )
+        judge = judge_of(parts, judging, stage.paths.judge_answers, supervised)
+        run = setup.run(read_questions(stage.paths, "train"), dev, engines, judge, store)
+        diverged = train(run, observer_of(stage, parts.train.rounds, SHOWN))
         publish(setup, store, target, diverged)
         store.discard()
 
@@ -149,52 +165,14 @@ def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]
     }
 
 
-def judge_of(parts: Parts, block: blocks.Judge, stage: Stage) -> Judge | None:
-    """The judge, where the variant's ranker is paid by one."""
+def judge_of(
+    parts: Parts, block: blocks.Judge, answers: Path, supervision: Supervision
+) -> Judge | None:
+    """The judge, where the variant's ranker is paid by one; ``answers`` keeps what it said."""
     if parts.method.reward.source != "judge":
         return None
-    judge = open_judge(block, parts.model(block.model), stage.paths.judge_answers)
-    limits = Limits(**stage.settings.file.runtime.engine.model_dump())
-    return cast(Judge, guarded("judge", judge, limits, check_scores))
-
-
-def open_policies(
-    parts: Parts,
-    simulator: blocks.Simulator,
-    variant: Variant,
-    folders: Mapping[str, str],
-    scratch: Path,
-) -> dict[str, Policy]:
-    """Policies of every role; a role that does not learn is frozen and decodes greedily. With a
-    shared backbone the ranker is the agent's very policy."""
-    rollout = parts.method.rollout
-    sampled: dict[str, tuple[Any, float, float, int]] = {
-        "agent": (
-            parts.agent,
-            rollout.agent_temperature,
-            parts.train.agent_lr,
-            parts.agent.max_response_tokens,
-        ),
-        "ranker": (
-            parts.ranker,
-            rollout.ranker_temperature,
-            parts.train.ranker_lr,
-            parts.ranker.max_turn_tokens,
-        ),
-        "simulator": (simulator, simulator.temperature, 0.0, simulator.max_turn_tokens),
-    }
-    policies: dict[str, Policy] = {}
-    for role, folder in folders.items():
-        block, temperature, lr, max_tokens = sampled[role]
-        head = HEADS.get(variant.ranker, "causal") if role == "ranker" else "causal"
-        if variant.shared and role == "ranker":
-            policies[role] = policies["agent"]
-        elif role in learners(parts, variant):
-            training = RoleTraining(block, temperature, lr, max_tokens)
-            policies[role] = open_learner(folder, training, parts, scratch, head)
-        else:
-            policies[role] = open_policy(folder, block, rollout.eval_temperature, head)
-    return policies
+    judge = open_judge(block, parts.model(block.model), answers)
+    return cast(Judge, guarded("judge", judge, supervision.limits, check_judge_scores))
 
 
 def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | None) -> None:
@@ -224,40 +202,13 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
     move_folder(aside, target)
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """What a variant's training left: model folder of each role, rounds planned, its overrides, and
-    why it stopped early, if it did."""
-
-    models: dict[str, str]
-    rounds: int
-    overrides: dict[str, Any]
-    diverged: Diverged | None
-
-
-def read_trained(target: Path) -> Trained:
-    """The record of a trained variant. Raises ValueError for a model file that is not as it was
-    when it was written."""
-    record = read_json(target / "trained.json")
-    models = {name: s for name, s in record["files"].items() if not name.startswith("rollouts/")}
-    check_hashes(target, models, "train the variant again")
-    diverged = record["diverged"] and Diverged(**record["diverged"])
-    return Trained(record["models"], record["rounds"], record["set"], diverged)
-
-
-def _measure_dev(setup: Setup, dev: list[Question], engines: Mapping[str, Any]) -> dict[str, float]:
+def measure_dev(
+    setup: Setup, dev: Sequence[Question], engines: Mapping[str, Engine]
+) -> dict[str, float]:
+    """Measures of the current policies on the development questions ``dev``; empty without
+    questions, and in a run that trains no role."""
     if not dev or not setup.learners:
         return {}
     play = setup.play_greedily()
     shards = collect(play, dev, engines, samples=1, shard_questions=len(dev))
     return measure([t for shard in shards for t in shard], setup.parts.credit())
-
-
-def _report(
-    stage: Stage, setup: Setup, number: int, phase: str, metrics: Mapping[str, float]
-) -> None:
-    shown = ("r_main", "hit_1", "ranker_well_formed", "searches", "dev_f1")
-    note = " ".join(f"{name}={metrics[name]:.3f}" for name in shown if name in metrics)
-    done = number + (phase == "done")
-    stage.round(number + 1, metrics)
-    stage.progress.show(stage.title, done, setup.parts.train.rounds, note or phase)

@@ -8,8 +8,7 @@ from typing import Any, overload
 import numpy as np
 import polars as pl
 
-from cosearch.core.protocols import Engine, Retrieve
-from cosearch.core.relevance import RelevanceRule
+from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
 from cosearch.core.types import Candidate, Question
 from cosearch.data.assemble import read_questions
@@ -18,29 +17,13 @@ from cosearch.data.index import open_collection, open_corpus
 from cosearch.data.lists import read_list_sources
 from cosearch.files.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
 from cosearch.params import blocks
+from cosearch.rollouts.rank_list import RankingList, answerable, retrieve_lists
 from cosearch.rollouts.wiring import Parts
 from cosearch.run.stage import Stage
-from cosearch.train.single_turn import RankingList
 
 BLOCK = 8192
 """Queries whose candidates are objects at the same time: with 50 each some 0.5 GB. What a query
 finds can depend on its block in the last bits of a score, as texts are encoded in batches."""
-
-
-def retrieve_lists(
-    questions: Sequence[Question], retriever: Engine, top_n: int
-) -> list[RankingList]:
-    """D_N of every question, with the question's own text as the query."""
-    found = retriever([Retrieve(question.text, top_n) for question in questions])
-    return [
-        RankingList(question, tuple(candidates))
-        for question, candidates in zip(questions, found, strict=True)
-    ]
-
-
-def answerable(lists: Sequence[RankingList], relevance: RelevanceRule) -> list[RankingList]:
-    """Lists with a relevant candidate; nothing can be learned from the others (Appendix)."""
-    return [entry for entry in lists if any(relevance.label(entry.question, entry.candidates))]
 
 
 def make_lists(stage: Stage, target: Path) -> None:

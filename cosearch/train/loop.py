@@ -1,12 +1,11 @@
 """Joint training, the paper's page (Section 3.4, Algorithm 1).
 
-Each round: sample questions, roll out G trajectories each with the current agent and the current
+Each round: draw questions, roll out G trajectories each with the current agent and the current
 ranker, score, group, estimate advantages, update both policies on that same data, record.
 """
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,19 +19,15 @@ from cosearch.core.credit import (
 from cosearch.core.protocols import Engine, Judge, NotFinite
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
+from cosearch.params.blocks import Guards
 from cosearch.rollouts.collect import Play, collect
-from cosearch.rollouts.policy import Policy, Prepared, give_way, learn, prepare
+from cosearch.rollouts.policy import Policy, give_way
 from cosearch.rollouts.resume import RunStore
-from cosearch.train.guards import Diverged, Guards, verdict
+from cosearch.rollouts.trained import Diverged
+from cosearch.train.guards import divergence
+from cosearch.train.learning import Prepared, learn, prepare
+from cosearch.train.observer import Observer
 from cosearch.train.record import Round
-
-Phase = Callable[[str], AbstractContextManager[None]]
-"""Opens a context around a named part of a round, to time it."""
-
-
-def untimed(name: str) -> AbstractContextManager[None]:
-    """A phase that nobody times."""
-    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,68 +44,84 @@ class LoopRules:
     importance_cap: float | None
 
 
-def train(
-    *,
-    rules: LoopRules,
-    credit: CreditRules,
-    questions: Sequence[Question],
-    play: Callable[[int], Play],
-    policies: Mapping[str, Policy],
-    learners: Sequence[str],
-    engines: Mapping[str, Engine],
-    evaluate: Callable[[], Mapping[str, float]],
-    store: RunStore,
-    report: Callable[[int, str, Mapping[str, float]], None],
-    judge: Judge | None = None,
-    guards: Guards | None = None,
-    phase: Phase = untimed,
-) -> Diverged | None:
-    """Run the rounds that ``store`` does not hold yet; returns why they stopped early, if so.
+@dataclass(frozen=True, slots=True)
+class JointRun:
+    """What a joint training works with: rules, questions, policies and engines, and its store."""
 
-    ``play(round)`` starts trajectories of that round; ``learners`` are the roles that are trained,
-    in order; ``evaluate`` measures the current policies on development questions; ``judge`` pays
-    the ranker where the rules ask for one; ``phase`` times the parts of a round. The round in which
-    a run diverged is recorded without its state: ``store`` holds that of the round before.
+    rules: LoopRules
+    credit: CreditRules
+    guards: Guards
+    questions: Sequence[Question]
+    play: Callable[[int], Play]
+    """Round number -> what starts a trajectory of that round."""
+    policies: Mapping[str, Policy]
+    """Policies by role."""
+    learners: Sequence[str]
+    """The roles that are trained, in order."""
+    engines: Mapping[str, Engine]
+    judge: Judge | None
+    """Pays the ranker where ``credit`` asks for a judge."""
+    evaluate: Callable[[], Mapping[str, float]]
+    """Measures the current policies on development questions."""
+    store: RunStore
+
+
+def train(run: JointRun, observer: Observer) -> Diverged | None:
+    """Run the rounds that the store does not hold yet; returns why they stopped early, if so.
+
+    The round in which a run diverged is recorded without its state: the store holds that of the
+    round before.
     """
-    first = store.resume(policies, learners)
+    first = run.store.resume(run.policies, run.learners)
     if first == 0:
-        with phase("evaluate"):
-            store.start(evaluate())
-    for number in range(first, rules.rounds):
-        report(number, "rollout", {})
-        with phase("rollout"):
-            trajectories = _roll_out(number, rules, questions, play(number), engines, store)
-        report(number, "update", {})
-        give_way(policies)
-        with phase("score"):
-            verdicts = assign_credit(trajectories, credit, judge)
-        done, broken = _learn(number, rules, trajectories, verdicts, policies, learners, phase)
-        due = (number + 1) % rules.dev_every == 0 or number + 1 == rules.rounds
-        if due and broken is None:
-            with phase("evaluate"):
-                done = replace(done, dev=evaluate())
-        metrics = done.metrics(credit)
-        if broken is None and guards is not None:
-            broken = verdict(_history(store, metrics), guards)
+        with observer.phase("evaluate"):
+            run.store.start(run.evaluate())
+    for number in range(first, run.rules.rounds):
+        observer.report(number, "rollout", {})
+        with observer.phase("rollout"):
+            trajectories = roll_out_round(run, number)
+        observer.report(number, "update", {})
+        give_way(run.policies)
+        with observer.phase("score"):
+            verdicts = assign_credit(trajectories, run.credit, run.judge)
+        done, broken = update_policies(run, number, trajectories, verdicts, observer)
+        if broken is None and _is_evaluated(run.rules, number):
+            with observer.phase("evaluate"):
+                done = replace(done, dev=run.evaluate())
+        metrics = done.metrics(run.credit)
+        broken = broken or divergence(_history(run.store, metrics), run.guards)
         if broken is not None:
-            store.record(done, metrics)
+            run.store.record(done, metrics)
             return Diverged(number + 1, broken)
-        with phase("checkpoint"):
-            store.save(done, metrics, policies, learners)
-        report(number, "done", metrics)
+        with observer.phase("checkpoint"):
+            run.store.save(done, metrics, run.policies, run.learners)
+        observer.report(number, "done", metrics)
     return None
 
 
-def _learn(
+def roll_out_round(run: JointRun, number: int) -> list[Trajectory]:
+    """G trajectories of every question of round ``number``, those of a question side by side."""
+    rules = run.rules
+    shards = collect(
+        run.play(number),
+        draw_questions(run.questions, number, rules.questions, rules.seed),
+        run.engines,
+        samples=rules.group_size,
+        shard_questions=rules.shard_questions,
+        kept=run.store.shards(number),
+    )
+    return [trajectory for shard in shards for trajectory in shard]
+
+
+def update_policies(
+    run: JointRun,
     number: int,
-    rules: LoopRules,
     trajectories: Sequence[Trajectory],
     verdicts: Verdicts,
-    policies: Mapping[str, Policy],
-    learners: Sequence[str],
-    phase: Phase,
+    observer: Observer,
 ) -> tuple[Round, str | None]:
-    """Update every learning role on the round's samples; with the reason if one could not be.
+    """Update every learning role on the round's samples; returns the round, and the reason if an
+    update failed.
 
     All old log-probabilities are measured before the first update: roles may share their weights.
     """
@@ -118,17 +129,17 @@ def _learn(
         "agent": agent_samples(trajectories, verdicts),
         "ranker": ranker_samples(trajectories, verdicts),
     }
+    rules, broken = run.rules, None
     prepared: dict[str, Prepared] = {}
     updates: dict[str, list[Any]] = {}
-    for role in learners:
-        with phase(f"update_{role}"):
-            prepared[role] = prepare(policies[role], samples[role], rules.importance_cap)
-    broken = None
-    for role in learners:
+    for role in run.learners:
+        with observer.phase(f"update_{role}"):
+            prepared[role] = prepare(run.policies[role], samples[role], rules.importance_cap)
+    for role in run.learners:
         try:
-            with phase(f"update_{role}"):
+            with observer.phase(f"update_{role}"):
                 updates[role] = learn(
-                    policies[role],
+                    run.policies[role],
                     prepared[role].samples,
                     per_update=rules.update_questions * rules.group_size,
                     seed=derive(rules.seed, "update", number, role),
@@ -139,29 +150,15 @@ def _learn(
     return Round(number, trajectories, verdicts, prepared, updates, {}), broken
 
 
+def _is_evaluated(rules: LoopRules, number: int) -> bool:
+    """Whether the policies are measured after round ``number``; after the last one they are."""
+    return (number + 1) % rules.dev_every == 0 or number + 1 == rules.rounds
+
+
 def _history(store: RunStore, metrics: Mapping[str, float]) -> list[Mapping[str, float]]:
-    """Metrics of the rounds up to this one; a run killed while it stopped left this one's too."""
+    """Metrics of the rounds up to this one. A run that was killed while it stopped has recorded
+    this round already, so the store's row of it is left out."""
     return [*(row for row in store.metrics() if row["round"] < metrics["round"]), metrics]
-
-
-def _roll_out(
-    number: int,
-    rules: LoopRules,
-    questions: Sequence[Question],
-    play: Play,
-    engines: Mapping[str, Engine],
-    store: RunStore,
-) -> list[Trajectory]:
-    batch = draw_questions(questions, number, rules.questions, rules.seed)
-    shards = collect(
-        play,
-        batch,
-        engines,
-        samples=rules.group_size,
-        shard_questions=rules.shard_questions,
-        kept=store.shards(number),
-    )
-    return [trajectory for shard in shards for trajectory in shard]
 
 
 def draw_questions(

@@ -1,6 +1,5 @@
 """The Fixed Ranker's training (Appendix)."""
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,13 +18,17 @@ from cosearch.rollouts.wiring import (
     identity,
     open_learner,
     open_run,
+    supervision,
 )
 from cosearch.run.stage import Stage
 from cosearch.train.lists import Lists
-from cosearch.train.single_turn import ListRules, train_ranker
+from cosearch.train.observer import observer_of
+from cosearch.train.single_turn import ListRules, ListRun, train_ranker
 
 RECORD = "fixed_ranker.json"
 """Says where the Fixed Ranker's model is."""
+SHOWN = ("r_rank", "hit_1", "ranker_well_formed")
+"""Metrics of a round that progress shows."""
 
 
 def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) -> None:
@@ -48,17 +51,16 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
         policy = open_learner(folder, role, parts, store.folder)
         stack.enter_context(serving({"ranker": policy}))
         rules = list_rules(parts, block, len(lists), seed)
-        train_ranker(
+        run = ListRun(
             rules=rules,
             credit=parts.credit(),
             lists=lists,
-            stage=generative_ranker(parts.tools({"ranker": policy}, policy.temperature)),
+            ranker=generative_ranker(parts.tools({"ranker": policy}, policy.temperature)),
             policy=policy,
-            engines=engines_of(retriever, {"ranker": policy}, stage),
+            engines=engines_of(retriever, {"ranker": policy}, supervision(stage)),
             store=store,
-            report=lambda number, phase, metrics: _report(stage, rules, number, phase, metrics),
-            phase=stage.phase,
         )
+        train_ranker(run, observer_of(stage, rules.rounds, SHOWN))
         aside = store.fresh("published")
         store.publish(aside, rules.rounds)
         with named(target / "ranker"):
@@ -85,12 +87,3 @@ def list_rules(parts: Parts, block: blocks.FixedRanker, lists: int, seed: int) -
         per_update=parts.train.update_questions * group_size,
         seed=seed,
     )
-
-
-def _report(
-    stage: Stage, rules: ListRules, number: int, phase: str, metrics: Mapping[str, float]
-) -> None:
-    shown = ("r_rank", "hit_1", "ranker_well_formed")
-    note = " ".join(f"{name}={metrics[name]:.3f}" for name in shown if name in metrics)
-    stage.round(number + 1, metrics)
-    stage.progress.show(stage.title, number + (phase == "done"), rules.rounds, note or phase)

@@ -12,7 +12,7 @@ from cosearch.core.credit import AgentVerdict, CallVerdict, CreditRules, Verdict
 from cosearch.core.types import Generation, SearchCall, Terminal, Trajectory
 from cosearch.files.artifacts import ROLLOUT_SCHEMA
 from cosearch.rollouts.measure import hits, mean
-from cosearch.rollouts.policy import Prepared
+from cosearch.train.learning import Prepared
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,29 +5,21 @@ is no agent, so there is no r_main: a well-formed ranking earns r_rel, any other
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from cosearch.core.credit import CreditRules, Verdicts, assign_credit, ranker_samples
-from cosearch.core.observe import PendingSearch
+from cosearch.core.credit import CreditRules, assign_credit, ranker_samples
 from cosearch.core.protocols import Engine
 from cosearch.core.seeds import derive
-from cosearch.core.types import Candidate, Question, Sampling, Terminal, Trajectory
-from cosearch.rollouts.collect import Kept, collect
+from cosearch.core.types import Trajectory
+from cosearch.rollouts.collect import collect
 from cosearch.rollouts.pipelines import ModelRanker
-from cosearch.rollouts.policy import Policy, give_way, learn, prepare
+from cosearch.rollouts.policy import Policy, give_way
+from cosearch.rollouts.rank_list import RankingList, rank_list
 from cosearch.rollouts.resume import RunStore
-from cosearch.train.loop import Phase, untimed
+from cosearch.train.learning import learn, prepare
+from cosearch.train.observer import Observer
 from cosearch.train.record import Round
-
-
-@dataclass(frozen=True, slots=True)
-class RankingList:
-    """A retrieval query (the question's own text) and its D_N."""
-
-    question: Question
-    candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,102 +33,60 @@ class ListRules:
     seed: int
 
 
-async def rank_list(
-    entry: RankingList, sample: int, stage: ModelRanker, seed: int, sampling: Sampling
-) -> Trajectory:
-    """One ranking of ``entry``, as a trajectory with a single call and no agent text."""
-    search = PendingSearch(
-        entry.question,
-        entry.question.text,
-        0,
-        derive(seed, entry.question.dataset, entry.question.id, sample),
-        entry.candidates,
-        tuple(range(min(stage.top_k, len(entry.candidates)))),
-    )
-    call = (await stage(search)).done(0)
-    return Trajectory(
-        entry.question,
-        sample,
-        (),
-        (),
-        (),
-        (),
-        (),
-        (call,),
-        "",
-        Terminal.ANSWERED,
-        None,
-        sampling,
-        0,
-        0,
-    )
+@dataclass(frozen=True, slots=True)
+class ListRun:
+    """What a single-turn training works with. ``ranker`` is the stage that ranks a list, over
+    ``policy``."""
+
+    rules: ListRules
+    credit: CreditRules
+    lists: Sequence[RankingList]
+    ranker: ModelRanker
+    policy: Policy
+    engines: Mapping[str, Engine]
+    store: RunStore
 
 
-def train_ranker(
-    *,
-    rules: ListRules,
-    credit: CreditRules,
-    lists: Sequence[RankingList],
-    stage: ModelRanker,
-    policy: Policy,
-    engines: Mapping[str, Engine],
-    store: RunStore,
-    report: Callable[[int, str, Mapping[str, float]], None],
-    phase: Phase = untimed,
-) -> None:
-    """Run the rounds that ``store`` does not hold yet; ``phase`` times the parts of a round."""
-    credit = replace(credit, reward=replace(credit.reward, use_main=False, source="composite"))
-    policies = {"ranker": policy}
-    first = store.resume(policies, ["ranker"])
+def train_ranker(run: ListRun, observer: Observer) -> None:
+    """Run the rounds that the store does not hold yet."""
+    policies, rules = {"ranker": run.policy}, run.rules
+    reward = replace(run.credit.reward, use_main=False, source="composite")
+    credit = replace(run.credit, reward=reward)
+    first = run.store.resume(policies, ["ranker"])
     if first == 0:
-        store.start({})
+        run.store.start({})
     for number in range(first, rules.rounds):
-        report(number, "rollout", {})
-        batch = random.Random(derive(rules.seed, "lists", number)).sample(lists, rules.lists)
-        with phase("rollout"):
-            trajectories = _rank(number, rules, batch, stage, engines, store.shards(number))
-        report(number, "update", {})
+        observer.report(number, "rollout", {})
+        with observer.phase("rollout"):
+            trajectories = _rank(run, number)
+        observer.report(number, "update", {})
         give_way(policies)
-        with phase("score"):
+        with observer.phase("score"):
             verdicts = assign_credit(trajectories, credit)
-        with phase("update_ranker"):
-            prepared = prepare(policy, ranker_samples(trajectories, verdicts), None)
+        with observer.phase("update_ranker"):
+            prepared = prepare(run.policy, ranker_samples(trajectories, verdicts), None)
             seed = derive(rules.seed, "update", number, "ranker")
-            updates = learn(policy, prepared.samples, per_update=rules.per_update, seed=seed)
-        done = _round(number, trajectories, verdicts, prepared, updates)
+            updates = learn(run.policy, prepared.samples, per_update=rules.per_update, seed=seed)
+        done = Round(number, trajectories, verdicts, {"ranker": prepared}, {"ranker": updates}, {})
         metrics = done.metrics(credit)
-        with phase("checkpoint"):
-            store.save(done, metrics, policies, ["ranker"])
-        report(number, "done", metrics)
+        with observer.phase("checkpoint"):
+            run.store.save(done, metrics, policies, ["ranker"])
+        observer.report(number, "done", metrics)
 
 
-def _rank(
-    number: int,
-    rules: ListRules,
-    batch: Sequence[RankingList],
-    stage: ModelRanker,
-    engines: Mapping[str, Engine],
-    kept: Kept,
-) -> list[Trajectory]:
-    """Rankings of ``batch``: a round is one shard, since it is a single batch of requests."""
+def _rank(run: ListRun, number: int) -> list[Trajectory]:
+    """Rankings of the lists drawn for round ``number``. A round is one shard, since it is a single
+    batch of requests."""
+    rules, ranker = run.rules, run.ranker
+    batch = random.Random(derive(rules.seed, "lists", number)).sample(run.lists, rules.lists)
     seed = derive(rules.seed, "round", number)
     entries = {entry.question: entry for entry in batch}
     shards = collect(
-        lambda question, sample: rank_list(entries[question], sample, stage, seed, stage.sampling),
+        lambda question, sample: rank_list(entries[question], sample, ranker, seed),
         list(entries),
-        engines,
+        run.engines,
         samples=rules.group_size,
         shard_questions=max(1, len(batch)),
-        kept=kept,
+        kept=run.store.shards(number),
     )
     return [trajectory for shard in shards for trajectory in shard]
-
-
-def _round(
-    number: int,
-    trajectories: Sequence[Trajectory],
-    verdicts: Verdicts,
-    prepared: Any,
-    updates: Sequence[Any],
-) -> Round:
-    return Round(number, trajectories, verdicts, {"ranker": prepared}, {"ranker": updates}, {})

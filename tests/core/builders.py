@@ -13,6 +13,7 @@ from cosearch.core.formats import GRAMMARS
 from cosearch.core.grouping import GroupRules
 from cosearch.core.lockstep import run_lockstep
 from cosearch.core.observe import OracleStage, RankerStage, RetrieverStage
+from cosearch.core.prompts import Prompting
 from cosearch.core.protocols import Segment
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
@@ -43,7 +44,7 @@ SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0, max_tokens=500)
 TOKENS = RelevanceRule(match="tokens", strip_marks=False, min_gold_chars=0)
 REACT = GRAMMARS["react"]
 DIALOGUE = Dialogue(REACT, "agent", "observation", None, None)
-DOCUMENT = "{title} [{number}] {text}\n"
+PROMPTING = Prompting("tiny", "{title} [{number}] {text}\n", max_document_chars=100)
 CITIES = [
     Passage(str(number), f"Town {number}", f"{city} lies here")
     for number, city in enumerate(("Rome", "Paris", "Oslo", "Bern", "Wien", "Graz"))
@@ -129,10 +130,8 @@ def agent_rules(**changes: Any) -> AgentRules:
     settings: dict[str, Any] = {
         "codec": CODEC,
         "sampling": SAMPLING,
-        "templates": "tiny",
+        "prompting": PROMPTING,
         "dialogue": DIALOGUE,
-        "document": DOCUMENT,
-        "max_document_chars": 100,
         "max_searches": 3,
         "max_prompt_tokens": 100,
         "max_response_tokens": 5000,
@@ -147,9 +146,7 @@ def ranker_stage(**changes: Any) -> RankerStage:
         "top_k": 3,
         "codec": CODEC,
         "sampling": SAMPLING,
-        "templates": "tiny",
-        "document": DOCUMENT,
-        "max_document_chars": 100,
+        "prompting": PROMPTING,
         "max_prompt_tokens": 2000,
     }
     return RankerStage(**settings | changes)

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from cosearch.core.lockstep import run_lockstep
-from cosearch.core.observe import OracleStage, PendingSearch, RetrieverStage, Stage, run_stages
+from cosearch.core.observe import (
+    ObservationStage,
+    OracleStage,
+    PendingSearch,
+    RetrieverStage,
+    run_stages,
+)
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Candidate, Passage
 from cosearch.engines.scripted import CONTROLS, ScriptedPolicy
@@ -14,6 +20,7 @@ from tests.core.builders import (
     CITIES,
     CODEC,
     ORACLE,
+    PROMPTING,
     RETRIEVE,
     SAMPLING,
     TOKENS,
@@ -26,7 +33,7 @@ from tests.core.builders import (
 START = PendingSearch(question(), "capital", turn=2, seed=5)
 
 
-def run(search: PendingSearch, *stages: Stage, **engines: Any) -> PendingSearch:
+def run(search: PendingSearch, *stages: ObservationStage, **engines: Any) -> PendingSearch:
     (result,) = run_lockstep([run_stages(search, stages)], engines)
     return result
 
@@ -172,7 +179,7 @@ def test_a_dropped_candidate_cannot_be_ranked() -> None:
 def test_the_longest_number_in_an_instruction_counts() -> None:
     """The count of candidates stands in the instructions, so its length belongs to the budget."""
     texts = [str(number) for number in range(12)]
-    stage = ranker_stage(templates="paper")
+    stage = ranker_stage(prompting=replace(PROMPTING, templates="paper"))
     full, _ = stage.prompt("q", "s", candidates(*texts))
     for budget in range(len(full) - 60, len(full)):
         ids, dropped = replace(stage, max_prompt_tokens=budget).prompt("q", "s", candidates(*texts))

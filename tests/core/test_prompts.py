@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cosearch.core import prompts
 from cosearch.core.formats import GRAMMARS, RANKING_BLOCKS, TAGS, Answer, Search, parse_turn
 from cosearch.core.prompts import (
-    document_segments,
+    Prompting,
     fill_template,
     fill_text,
     fit_documents,
@@ -168,11 +168,8 @@ def test_messages_are_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_documents_are_numbered_and_cut() -> None:
-    first, second = document_segments(
-        "{title} [{number}] {text}\n",
-        [Passage("a", "A", "long text"), Passage("b", "B", "x")],
-        max_chars=4,
-    )
+    prompting = Prompting("tiny", "{title} [{number}] {text}\n", max_document_chars=4)
+    first, second = prompting.documents([Passage("a", "A", "long text"), Passage("b", "B", "x")])
     assert "".join(s.text for s in first) == "A [1] long\n"
     assert "".join(s.text for s in second) == "B [2] x\n"
     assert [s.text for s in first if not s.trusted] == ["A", "long"]

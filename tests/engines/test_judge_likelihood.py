@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cosearch.core.prompts import fill_template, load_template
+from cosearch.core.prompts import Prompting, fill_template, load_template
 from cosearch.core.protocols import Generate, JudgeCase
 from cosearch.core.types import Passage, Sampling
 from cosearch.engines.judges.build import build_likelihood_judge
@@ -27,9 +27,7 @@ PAIRS = [(PEOPLE[n], PEOPLE[(n + 3) % len(PEOPLE)]) for n in range(len(PEOPLE))]
 
 def judge(**changes: Any) -> Any:
     settings: dict[str, Any] = {
-        "templates": "tiny",
-        "document": "{title} [{number}] {text}\n",
-        "max_document_chars": 2000,
+        "prompting": Prompting("tiny", "{title} [{number}] {text}\n", 2000),
         "max_prompt_tokens": 300,
         "max_turn_tokens": 24,
         "score_digits": 9,

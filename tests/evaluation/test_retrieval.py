@@ -16,8 +16,8 @@ from cosearch.evaluation.retrieval import (
     TABLE_SCHEMA,
     bm25_rankings,
     dense_rankings,
+    measure_rankings,
     reference_rankings,
-    retrieval_table,
 )
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
@@ -55,7 +55,7 @@ def cells(table: pl.DataFrame, dataset: str, system: str) -> dict[str, tuple[flo
 def test_values_worked_out_by_hand(corpus: Corpus) -> None:
     one = [ranking(3, 0), ranking(2, 3), ranking(0), ranking(0, 3, 2)]
     two = [ranking(0, 3), ranking(3, 1), ranking(0), ranking(3)]
-    table = retrieval_table(QUESTIONS, {"one": one, "two": two}, RULE, corpus, cutoffs=(1, 2))
+    table = measure_rankings(QUESTIONS, {"one": one, "two": two}, RULE, corpus, cutoffs=(1, 2))
     assert table.schema == TABLE_SCHEMA
     # Question b: passages 11 and 12 hold the answer, each system found one of them.
     second, ideal = 1 / math.log2(3), 1 + 1 / math.log2(3)
@@ -76,16 +76,16 @@ def test_values_worked_out_by_hand(corpus: Corpus) -> None:
 def test_evidence_is_named_by_id_or_by_title(corpus: Corpus) -> None:
     by_id = [Question("d", "x", "q", ("Dun Harbor",), ("10", "12"))]
     rankings = {"one": [ranking(0, 3, 2)]}
-    values = cells(retrieval_table(by_id, rankings, RULE, corpus, cutoffs=(3,)), "x", "one")
+    values = cells(measure_rankings(by_id, rankings, RULE, corpus, cutoffs=(3,)), "x", "one")
     assert values["support_recall@3"] == (1.0, 1)
     assert values["support_all@3"] == (1.0, 1)
 
 
 def test_sets_without_answerable_questions_or_evidence_have_no_rows(corpus: Corpus) -> None:
-    table = retrieval_table(QUESTIONS[2:3], {"one": [ranking(0)]}, RULE, corpus, cutoffs=(1,))
+    table = measure_rankings(QUESTIONS[2:3], {"one": [ranking(0)]}, RULE, corpus, cutoffs=(1,))
     assert table.is_empty()
     with pytest.raises(ValueError, match="one: 1 rankings for 2 questions"):
-        retrieval_table(QUESTIONS[:2], {"one": [ranking(0)]}, RULE, corpus, cutoffs=(1,))
+        measure_rankings(QUESTIONS[:2], {"one": [ranking(0)]}, RULE, corpus, cutoffs=(1,))
 
 
 def test_bm25_finds_the_words_of_the_question(corpus: Corpus) -> None:
@@ -137,7 +137,7 @@ def test_the_published_run_gives_the_published_numbers(tmp_path: Path) -> None:
         ).questions
     ]
     run = reference_rankings(mini / "bm25_top50.tsv.gz", corpus, questions)
-    table = retrieval_table(questions, {"reference": run}, RULE, corpus, cutoffs=(5, 50))
+    table = measure_rankings(questions, {"reference": run}, RULE, corpus, cutoffs=(5, 50))
     percent: Callable[[str, str], float] = lambda dataset, metric: round(  # noqa: E731
         100 * cells(table, dataset, "reference")[metric][0], 1
     )

@@ -11,10 +11,10 @@ import yaml
 
 from cosearch.files.artifacts import Paths
 from cosearch.rollouts import resume
+from cosearch.rollouts.trained import read_trained
 from cosearch.run import origin
 from cosearch.statistics.results import read_results
 from cosearch.tables.evidence import read_runs
-from cosearch.train.joint import read_trained
 from tests.faults.lab import Lab, Prepare, kill_at, limit_files
 from tests.faults.test_kills import EVALUATED, TRAIN, TRAINED, check_training
 

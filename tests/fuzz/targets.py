@@ -21,7 +21,7 @@ from cosearch.data.corpus import read_passages
 from cosearch.data.lists import read_qrels
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.engines.policies.codec_hf import HfCodec
-from cosearch.methods.zerosearch import read_documents
+from cosearch.methods.zerosearch import parse_documents
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).with_name("corpus")
@@ -53,7 +53,7 @@ def check_ranking(text: str) -> None:
 
 def check_documents(text: str) -> None:
     """A simulator's text is at most K documents, each with text of its own."""
-    passages = read_documents(text, at_most=3)
+    passages = parse_documents(text, at_most=3)
     assert len({passage.id for passage in passages}) == len(passages) <= 3
     assert all(passage.text for passage in passages)
 

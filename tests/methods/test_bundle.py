@@ -36,7 +36,6 @@ def test_every_template_of_a_dialogue_is_there(name: str, templates: str) -> Non
 
 
 def test_what_is_special_to_a_method_is_said_by_its_bundle() -> None:
-    assert {name for name, bundle in METHODS.items() if bundle.simulated} == {"zerosearch"}
     assert {name for name, bundle in METHODS.items() if bundle.notes} == {"search_o1"}
     tagged = {name for name, b in METHODS.items() if b.dialogue is DIALOGUES["tags"]}
     assert tagged == {"search_r1", "zerosearch"}

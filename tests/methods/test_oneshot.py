@@ -1,5 +1,6 @@
 """Direct Inference, CoT and RAG: one turn, the same record, no searching."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from cosearch.core.types import SpanKind, Terminal, Trajectory
 from cosearch.methods.oneshot import cot, direct, lenient_answer, rag
 from tests.core.builders import (
     CODEC,
+    PROMPTING,
     REACT,
     RETRIEVE,
     Table,
@@ -113,8 +115,10 @@ def test_a_question_over_the_prompt_budget_is_refused(method: Any) -> None:
 
 
 def test_cot_asks_to_reason_step_by_step() -> None:
+    paper = replace(PROMPTING, templates="paper")
+
     def prompt(method: Any) -> str:
-        return prompt_of(play(method, answer_turn("x"), templates="paper", max_prompt_tokens=5000))
+        return prompt_of(play(method, answer_turn("x"), prompting=paper, max_prompt_tokens=5000))
 
     assert "step by step" in prompt(cot)
     assert "step by step" not in prompt(direct)

@@ -1,5 +1,6 @@
 """Search-o1: the agent reads notes, and its reasoning reaches the note-writer in short."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,7 @@ from cosearch.methods.search_o1 import GAP, GRAMMAR, NoteStage, abridge, first_r
 from cosearch.pretrain.words import CALL, CALL_END
 from tests.core.builders import (
     CODEC,
-    DOCUMENT,
+    PROMPTING,
     RETRIEVE,
     ROOT,
     SAMPLING,
@@ -38,9 +39,7 @@ def note_stage(**changes: Any) -> NoteStage:
     settings: dict[str, Any] = {
         "codec": CODEC,
         "sampling": SAMPLING,
-        "templates": "tiny",
-        "document": DOCUMENT,
-        "max_document_chars": 100,
+        "prompting": PROMPTING,
         "max_prompt_tokens": 1000,
     }
     return NoteStage(**settings | changes)
@@ -100,7 +99,7 @@ def test_the_refiner_is_told_all_it_needs(templates: str) -> None:
     _, table = play(
         search_turn("Oslo", reason="r1"),
         answer_turn("Oslo"),
-        templates=templates,
+        prompting=replace(PROMPTING, templates=templates),
         max_prompt_tokens=5000,
     )
     prompt = CODEC.decode(table.auxiliary.requests[0].prompt_ids)

@@ -14,7 +14,7 @@ from cosearch.core.observe import PendingSearch, needs_gold, run_stages
 from cosearch.core.prompts import load_template
 from cosearch.core.rollout import roll_out
 from cosearch.core.types import SpanKind, Terminal
-from cosearch.methods.zerosearch import SimulatorStage, noise_share, read_documents
+from cosearch.methods.zerosearch import SimulatorStage, noise_share, parse_documents
 from tests.core.builders import (
     CODEC,
     ROOT,
@@ -89,7 +89,7 @@ def test_the_written_templates_tell_it_all(templates: str) -> None:
 def test_the_worked_example_is_of_the_form_it_asks_for(template: str, helps: bool) -> None:
     blocks = load_template("worked", f"simulate_{template}")
     (example,) = (text for role, text in blocks if role == "assistant")
-    passages = read_documents(example, at_most=5)
+    passages = parse_documents(example, at_most=5)
     assert [bool(passage.title) for passage in passages] == [True, True]
     assert all(25 <= len(passage.text.split()) <= 35 for passage in passages)
     assert ("1874" in example) is helps
@@ -166,7 +166,7 @@ def test_the_gold_never_enters_the_agents_prompts() -> None:
     ],
 )
 def test_documents_of_a_completion(text: str, found: list[tuple[str, str]]) -> None:
-    assert [(p.title, p.text) for p in read_documents(text, at_most=2)] == found
+    assert [(p.title, p.text) for p in parse_documents(text, at_most=2)] == found
 
 
 @given(
@@ -176,14 +176,14 @@ def test_documents_of_a_completion(text: str, found: list[tuple[str, str]]) -> N
     st.integers(1, 3),
 )
 def test_documents_are_few_distinct_and_not_blank(text: str, at_most: int) -> None:
-    passages = read_documents(text, at_most=at_most)
+    passages = parse_documents(text, at_most=at_most)
     assert len({passage.id for passage in passages}) == len(passages) <= at_most
     assert all(passage.text.strip() for passage in passages)
 
 
 def test_equal_texts_are_one_passage_and_others_are_not() -> None:
-    first, second = read_documents("[1] A: b [2] A: c", at_most=2)
-    (again,) = read_documents("[1] A: b", at_most=2)
+    first, second = parse_documents("[1] A: b [2] A: c", at_most=2)
+    (again,) = parse_documents("[1] A: b", at_most=2)
     assert first == again
     assert first.id != second.id
 

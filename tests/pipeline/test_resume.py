@@ -14,7 +14,7 @@ COMMAND = ("train", "--row", "cosearch-0")
 
 KILLER = """
 import os, runpy, signal, sys
-from cosearch.train import resume
+from cosearch.rollouts import resume
 original = getattr(resume.RunStore, {method!r})
 calls = 0
 def dying(self, *arguments, **more):

@@ -14,9 +14,10 @@ from cosearch.evaluation.systems import evaluate_system
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, Paths, read_json
 from cosearch.params.rows import Evaluation, Training
 from cosearch.params.settings import load_settings
+from cosearch.rollouts.trained import read_trained
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
-from cosearch.train.joint import read_trained, train_variant
+from cosearch.train.joint import train_variant
 from tests.pipeline.project import ROOT, Project
 
 FILE = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))

@@ -7,7 +7,7 @@ import pytest
 
 from cosearch.core.formats import GRAMMARS, Answer, Ranking, Search, parse_ranking, parse_turn
 from cosearch.core.observe import RankerStage
-from cosearch.core.prompts import document_segments, fill_template, fill_text, load_template
+from cosearch.core.prompts import Prompting, fill_template, fill_text, load_template
 from cosearch.core.protocols import Segment
 from cosearch.core.types import Candidate, Sampling
 from cosearch.data.world import World
@@ -78,7 +78,7 @@ def test_agent_rows_hold_the_ids_of_a_rollout(
         expected = saved.chat(fill_template("tiny", "agent", {"question": question}))
         assert prompts.question(question) == expected
         shown = episode.searches[0][0].candidates[:3]
-        documents = document_segments(DOCUMENT, shown, max_chars=2000)
+        documents = Prompting("tiny", DOCUMENT, 2000).documents(shown)
         flat: list[Segment] = [segment for document in documents for segment in document]
         ((_, template),) = load_template("tiny", "observation")
         observation = saved.reply(fill_text(template, {"documents": flat}), after_eos=True)
@@ -136,7 +136,7 @@ def test_an_unsure_ranker_picks_any_passage_of_the_article(
 def test_ranker_prompts_hold_the_ids_of_the_ranker_stage(
     episodes: list[FictionEpisode], prompts: Prompts, saved: HfCodec
 ) -> None:
-    stage = RankerStage(3, saved, Sampling(0.0, 1.0, 0, 24), "tiny", DOCUMENT, 2000, 320)
+    stage = RankerStage(3, saved, Sampling(0.0, 1.0, 0, 24), Prompting("tiny", DOCUMENT, 2000), 320)
     for episode in episodes:
         search = episode.searches[0][0]
         shown = search.candidates[:8]

@@ -11,11 +11,11 @@ import pytest
 
 from cosearch.core.protocols import Choose, Generate, Retrieve
 from cosearch.core.types import Candidate, Generation, Passage, Sampling
+from cosearch.params.engines import EngineLimits
 from cosearch.rollouts.deadline import (
     EngineFault,
-    Limits,
     check_answers,
-    check_scores,
+    check_judge_scores,
     guarded,
     watched,
 )
@@ -27,7 +27,7 @@ FIND = Retrieve("oslo", 2)
 WRITTEN = Generation((5, 1), (-0.5, -0.1), True, SAMPLING, 0)
 PICKED = Generation((2, 0), (-0.5, -0.1), True, SAMPLING, 0)
 FOUND = [Candidate(Passage(str(n), "t", "x"), 0.9 - n) for n in range(2)]
-LIMITS = Limits(deadline_s=60.0, tries=3, backoff_s=2.0)
+LIMITS = EngineLimits(deadline_s=60.0, tries=3, backoff_s=2.0)
 
 
 @contextmanager
@@ -107,9 +107,9 @@ def test_nonsense_is_a_fault(name: str) -> None:
 
 @pytest.mark.parametrize("scores", [[0.5], [0.5, 1.2], [0.5, float("nan")], [0.5, "1"], None])
 def test_a_judge_gives_every_case_a_score(scores: Any) -> None:
-    check_scores(["a", "b"], [0.0, 1.0])
+    check_judge_scores(["a", "b"], [0.0, 1.0])
     with pytest.raises(EngineFault):
-        check_scores(["a", "b"], scores)
+        check_judge_scores(["a", "b"], scores)
 
 
 class Alarm:
@@ -141,9 +141,11 @@ def test_the_watch_stops_what_hangs_and_nothing_else() -> None:
 
 HANG = """
 import threading
-from cosearch.rollouts.deadline import Limits, guarded
+from cosearch.params.engines import EngineLimits
+from cosearch.rollouts.deadline import guarded
 hang = lambda requests: threading.Event().wait()
-guarded("retriever", hang, Limits(0.1, 3, 0.0), lambda *_: None)([])
+limits = EngineLimits(deadline_s=0.1, tries=3, backoff_s=0.0)
+guarded("retriever", hang, limits, lambda *_: None)([])
 """
 
 
@@ -152,4 +154,4 @@ def test_a_hanging_engine_ends_the_process() -> None:
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("error: engine retriever gave no answer in 0.1 s")
-    assert 'File "<string>", line 4 in <lambda>' in done.stderr
+    assert 'File "<string>", line 5 in <lambda>' in done.stderr

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from cosearch.train.guards import Guards, verdict
+from cosearch.params.blocks import Guards
+from cosearch.train.guards import divergence
 
 OFF: dict[str, Any] = dict.fromkeys(
     (
@@ -55,31 +56,31 @@ CASES = [
 def test_each_guard_watches_its_measure(
     name: str, bound: float, bad: dict[str, float], said: str
 ) -> None:
-    found = verdict(history({}, bad), guards(**{name: bound}))
+    found = divergence(history({}, bad), guards(**{name: bound}))
     assert found == f"{said} {name} = {bound:.6g} in round 2 (1 in a row)"
-    assert verdict(history({}, {}), guards(**{name: bound})) is None
-    assert verdict(history({}, bad), guards()) is None
+    assert divergence(history({}, {}), guards(**{name: bound})) is None
+    assert divergence(history({}, bad), guards()) is None
 
 
 def test_a_threshold_itself_is_no_fault() -> None:
-    assert verdict(history({"end_answered": 0.5}), guards(min_well_formed=0.5)) is None
+    assert divergence(history({"end_answered": 0.5}), guards(min_well_formed=0.5)) is None
 
 
 def test_a_drop_is_measured_from_the_best_round_before() -> None:
     rows = [{"r_main": value} for value in (0.3, 0.6, 0.2)]
-    found = verdict(history(*rows), guards(max_reward_drop=0.3))
+    found = divergence(history(*rows), guards(max_reward_drop=0.3))
     assert found == (
         "r_main = 0.2 is below the best round less max_reward_drop = 0.3 in round 3 (1 in a row)"
     )
-    assert verdict(history(*rows), guards(max_reward_drop=0.5)) is None
-    assert verdict(history(rows[2]), guards(max_reward_drop=0.1)) is None
+    assert divergence(history(*rows), guards(max_reward_drop=0.5)) is None
+    assert divergence(history(rows[2]), guards(max_reward_drop=0.1)) is None
 
 
 def test_patience_is_in_a_row() -> None:
     bad, rules = {"end_answered": 0.1}, guards(patience=3, min_well_formed=0.5)
-    assert verdict(history(bad, bad), rules) is None
-    assert verdict(history(bad, {}, bad, bad), rules) is None
-    found = verdict(history({}, bad, bad, bad), rules)
+    assert divergence(history(bad, bad), rules) is None
+    assert divergence(history(bad, {}, bad, bad), rules) is None
+    found = divergence(history({}, bad, bad, bad), rules)
     assert found is not None and found.endswith("in round 4 (3 in a row)")
 
 
@@ -87,6 +88,6 @@ def test_rounds_that_say_nothing_are_no_fault() -> None:
     rules = guards(min_ranker_well_formed=0.5, min_entropy=0.1, max_gap=0.1)
     silent = {"calls": 0.0, "ranker_well_formed": 0.0}
     untrained = {"agent_entropy": 0.0, "agent_trained_tokens": 0.0}
-    assert verdict(history(silent | untrained), rules) is None
-    assert verdict([START], rules) is None
-    assert verdict([], rules) is None
+    assert divergence(history(silent | untrained), rules) is None
+    assert divergence([START], rules) is None
+    assert divergence([], rules) is None

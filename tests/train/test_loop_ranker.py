@@ -21,17 +21,27 @@ from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
 from cosearch.engines.policies.step import OptimizerRules
 from cosearch.engines.policies.trainer_torch import TorchTrainer
 from cosearch.engines.scripted import ScriptedCodec, ScriptedPolicy, ScriptedRetriever
+from cosearch.params.blocks import Guards
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
-from cosearch.train.guards import Diverged, Guards
-from cosearch.train.loop import LoopRules, train
+from cosearch.rollouts.trained import Diverged
+from cosearch.train.loop import JointRun, LoopRules, train
+from cosearch.train.observer import Observer
 from tests.core.builders import ASSISTANT, CODEC, agent_rules, answer_turn, preset, search_turn
 from tests.micro import save_scorer
 
 QUESTIONS = [Question(str(n), "nq", f"where is {n}", ("Oslo",)) for n in range(4)]
 TOWNS = ("Rome", "Bern", "Oslo", "Bath")
 PASSAGES = [Passage(str(number), "t", f"{town} here") for number, town in enumerate(TOWNS)]
-NO_GUARDS = Guards(None, None, None, None, None, None, 1)
+NO_GUARDS = Guards(
+    min_well_formed=None,
+    min_ranker_well_formed=None,
+    min_entropy=None,
+    max_entropy=None,
+    max_gap=None,
+    max_reward_drop=None,
+    patience=1,
+)
 PAPER = preset("paper")
 CREDIT = replace(PAPER, reward=replace(PAPER.reward, hit_cutoffs=(1, 2)))
 
@@ -65,7 +75,7 @@ class Game:
     lr: float = 1e-3
     kill_at: int | None = None
     judge: Any = None
-    guards: Guards | None = None
+    guards: Guards = NO_GUARDS
     poison_at: int | None = None
     phases: list[str] = field(default_factory=list)
     rows: list[Mapping[str, float]] = field(default_factory=list)
@@ -98,9 +108,10 @@ class Game:
             return lambda question, sample: roll_out(question, sample, rules, stages, number)
 
         with self.store as store:
-            return train(
+            run = JointRun(
                 rules=LoopRules(self.rounds, 2, 2, 6, 2, 2, 7, None),
                 credit=self.credit,
+                guards=self.guards,
                 questions=QUESTIONS,
                 play=play,
                 policies={"ranker": self.policy},
@@ -110,13 +121,11 @@ class Game:
                     "ranker": self.policy.sampler,
                     "retriever": ScriptedRetriever(PASSAGES),
                 },
+                judge=self.judge,
                 evaluate=lambda: {"f1": 0.5},
                 store=store,
-                report=self.report,
-                judge=self.judge,
-                guards=self.guards,
-                phase=self.phase,
             )
+            return train(run, Observer(self.report, self.phase))
 
     def report(self, number: int, phase: str, metrics: Mapping[str, float]) -> None:
         if phase == "rollout" and number == self.kill_at:
@@ -201,7 +210,7 @@ def test_a_judge_pays_the_ranker(tmp_path: Path) -> None:
 
 
 def test_a_guard_stops_the_run_and_the_round_before_is_kept(tmp_path: Path) -> None:
-    guards = replace(NO_GUARDS, min_entropy=10.0, patience=2)
+    guards = NO_GUARDS.model_copy(update={"min_entropy": 10.0, "patience": 2})
     game = Game(tmp_path, guards=guards, rounds=5)
     found = game.run()
     assert found is not None and found.round == 2
@@ -212,7 +221,7 @@ def test_a_guard_stops_the_run_and_the_round_before_is_kept(tmp_path: Path) -> N
     assert [row["round"] for row in game.store.metrics()] == [0.0, 1.0, 2.0]
     assert len(game.calls(2)) == 12
     assert Game(tmp_path, guards=guards, rounds=5).run() == found
-    calm = Game(tmp_path / "calm", guards=replace(guards, min_entropy=0.01), rounds=2)
+    calm = Game(tmp_path / "calm", guards=guards.model_copy(update={"min_entropy": 0.01}), rounds=2)
     assert calm.run() is None
 
 

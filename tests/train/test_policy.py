@@ -11,7 +11,8 @@ from cosearch.engines.policies.heads import CausalHead
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.step import OptimizerRules
 from cosearch.engines.policies.trainer_torch import TorchTrainer
-from cosearch.rollouts.policy import Policy, give_way, learn, prepare, serving
+from cosearch.rollouts.policy import Policy, give_way, serving
+from cosearch.train.learning import learn, prepare
 from tests.micro import EOS, VOCABULARY, samples, save_causal_lm
 
 

@@ -26,7 +26,7 @@ from cosearch.core.types import (
     Trajectory,
 )
 from cosearch.rollouts.retrieved import Remembering
-from cosearch.rollouts.shards import NoMemory, Shards, pack, unpack
+from cosearch.rollouts.shards import NoMemory, Shards, decode_shard, encode_shard
 
 SAMPLING = Sampling(0.6, 1.0, 0, 9)
 ANY_TEXT = st.text(alphabet=st.characters(), max_size=8)
@@ -72,8 +72,8 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
 
 @given(st.lists(trajectories(), max_size=3))
 def test_trajectories_come_back_exactly(rolled: list[Trajectory]) -> None:
-    assert unpack(pack(rolled)) == rolled
-    assert all(type(back.terminal) is Terminal for back in unpack(pack(rolled)))
+    assert decode_shard(encode_shard(rolled)) == rolled
+    assert all(type(back.terminal) is Terminal for back in decode_shard(encode_shard(rolled)))
 
 
 def rolled_out(sample: int = 0) -> Trajectory:

@@ -17,7 +17,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from cosearch.core.prompts import Fill, document_segments, fill_template
+from cosearch.core.prompts import Fill, Prompting
 from cosearch.core.protocols import JudgeCase
 from cosearch.params.blocks import Judge
 from cosearch.params.engines import Endpoint
@@ -51,7 +51,8 @@ class EndpointJudge:
         if not endpoint.url.startswith(("http://", "https://")):
             raise ValueError(f"judge.url: {endpoint.url!r} is neither an http nor an https address")
         self._endpoint = endpoint
-        self._block = block
+        self._max_tokens = block.max_turn_tokens
+        self._prompting = Prompting(block.templates, block.document, block.max_document_chars)
         self._answers = AnswerFile(cache)
         self._sleep = sleep
         self._opener = urllib.request.build_opener(_NoRedirect)
@@ -66,10 +67,7 @@ class EndpointJudge:
 
     def messages(self, case: JudgeCase) -> list[dict[str, str]]:
         """The chat messages of a case."""
-        block = self._block
-        documents = document_segments(
-            block.document, case.passages, max_chars=block.max_document_chars
-        )
+        documents = self._prompting.documents(case.passages)
         fills: dict[str, Fill] = {
             "question": case.question,
             "golds": " | ".join(case.golds),
@@ -78,7 +76,7 @@ class EndpointJudge:
         }
         return [
             {"role": message.role, "content": "".join(s.text for s in message.segments)}
-            for message in fill_template(block.templates, "judge_chat", fills)
+            for message in self._prompting.fill("judge_chat", fills)
         ]
 
     def _key(self, messages: Sequence[dict[str, str]]) -> str:
@@ -128,7 +126,7 @@ class EndpointJudge:
             "model": endpoint.model,
             "messages": list(messages),
             "temperature": 0,
-            "max_tokens": self._block.max_turn_tokens,
+            "max_tokens": self._max_tokens,
         }
         request = urllib.request.Request(
             f"{endpoint.url.rstrip('/')}/chat/completions",

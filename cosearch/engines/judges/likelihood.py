@@ -13,8 +13,7 @@ import torch
 from cosearch.core.credit import completion_sample
 from cosearch.core.prompts import (
     Fill,
-    document_segments,
-    fill_template,
+    Prompting,
     fill_text,
     fit_documents,
     load_template,
@@ -41,6 +40,7 @@ class LikelihoodJudge:
         self._head = CausalHead(vocabulary)
         self._codec = codec
         self._block = block
+        self._prompting = Prompting(block.templates, block.document, block.max_document_chars)
 
     def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
         """Scores in [0, 1]; equal cases are scored once, and one with blank golds alone earns 0."""
@@ -86,9 +86,7 @@ class LikelihoodJudge:
     def _render(self, case: JudgeCase) -> list[int]:
         """Ids of question, query and documents; documents over the budget go from the tail."""
         block = self._block
-        documents = document_segments(
-            block.document, case.passages, max_chars=block.max_document_chars
-        )
+        documents = self._prompting.documents(case.passages)
 
         def render(kept: Sequence[tuple[Segment, ...]]) -> list[int]:
             fills: dict[str, Fill] = {
@@ -98,7 +96,7 @@ class LikelihoodJudge:
                 "reason": "",
                 "gold": "",
             }
-            *messages, _ = fill_template(block.templates, "judge", fills)
+            *messages, _ = self._prompting.fill("judge", fills)
             return self._codec.chat(messages)
 
         ids, _ = fit_documents(render, documents, max_tokens=block.max_prompt_tokens)
