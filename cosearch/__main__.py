@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosearch.files.artifacts import SCOPES
+SCOPE = "core_1, core_3, core_5, all_1, all_3 or all_5: the part, and how many seeds"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,12 +29,15 @@ def _parser() -> argparse.ArgumentParser:
 
     show = add("show", _show, "print the tables of a finished run")
     show.add_argument("--profile", required=True)
-    show.add_argument("--scope", required=True, choices=SCOPES)
+    show.add_argument("--scope", required=True, help=SCOPE)
     readme = add("readme", _readme, "put the tables of a finished run into README.md")
     readme.add_argument("--profile", default="tiny")
-    readme.add_argument("--scope", required=True, choices=SCOPES)
+    readme.add_argument("--scope", required=True, help=SCOPE)
     check = add("check", _check, "check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
+    add("rows", _rows, "write rows.yaml, which DVC reads, for every profile")
+    models = add("models", _models, "record the hashes of a profile's model folders")
+    models.add_argument("--profile", required=True)
     add("status", _status, "say what runs, where it is, and what died")
     fetch = add("fetch", _fetch, "models and data of a profile, from pinned revisions")
     fetch.add_argument("--profile", required=True)
@@ -70,10 +73,22 @@ def _readme(chosen: argparse.Namespace) -> None:
 
 
 def _check(chosen: argparse.Namespace) -> None:
-    from cosearch.params.settings import load_settings
+    from cosearch.commands.rows import check_all
 
-    load_settings(chosen.profile)
+    check_all(chosen.profile)
     print("params.yaml: every key, value and reference is good")
+
+
+def _rows(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.rows import write_all
+
+    print("\n".join(write_all()))
+
+
+def _models(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.models import record
+
+    print("\n".join(record(chosen.profile)))
 
 
 def _status(chosen: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from cosearch.data.fetch_hub import Download, download, fetch
 from cosearch.data.fetch_models import fetch_mini_models
 from cosearch.engines.models import set_threads
+from cosearch.files.model_record import record_models
 from cosearch.params.blocks import Agent, Data, Encoder, Ranker
 from cosearch.params.settings import Settings
 from cosearch.pretrain.base_models import LESSONS, build_base_models
@@ -17,11 +18,12 @@ PACKAGED = "mini"
 
 
 def page(stage: Stage) -> None:
-    """Write models/PROFILE."""
+    """Write models/PROFILE and the record of its models, models/PROFILE.json."""
     settings, folder = stage.settings, Path("models") / stage.settings.profile
     data = settings.section(Data)
     if data.source != "world":
         obtain(settings, Path(), download, stage.progress.say)
+        record_models(settings.profile, settings.model_folders())
         return
     settings.asked.add("base_models")
     set_threads(settings.file.runtime.threads)
@@ -31,6 +33,7 @@ def page(stage: Stage) -> None:
     recipe = override(Recipe(), block)
     parts = (settings.section(Encoder), settings.section(Agent), settings.section(Ranker))
     build_base_models(folder, recipe, world_interface(data, *parts), stage.progress.show, only=only)
+    record_models(settings.profile, settings.model_folders())
 
 
 def obtain(settings: Settings, root: Path, get: Download, say: Callable[[str], None]) -> None:
@@ -46,8 +49,7 @@ def obtain(settings: Settings, root: Path, get: Download, say: Callable[[str], N
         fetch(hub.model_copy(update={"files": {}}), root, root, get, say)
     elif owner == PACKAGED:
         fetch_mini_models(root / "models" / owner)
-    names = settings.file.profiles[settings.profile].models.model_dump().values()
-    wanted = dict.fromkeys(filter(None, names))
+    wanted = settings.model_folders()
     if lacking := [name for name in wanted if not (root / name / "config.json").is_file()]:
         raise ValueError(
             f"no model in {', '.join(lacking)}: place them there, or say in hub.{owner} of"

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from cosearch.data.fetch_hub import download, fetch
+from cosearch.files.model_record import record_models
 from cosearch.params import blocks
 from cosearch.params.settings import load_settings
 
 
 def fetch_profile(profile: str) -> None:
-    """Fetch what ``hub`` of params.yaml lists for the profile, and print each name.
+    """Fetch what hub.yaml lists for the profile, and print each name.
 
     Raises:
         ValueError: ``hub`` has no such profile, or a file cannot be had or is another one.
@@ -18,3 +19,4 @@ def fetch_profile(profile: str) -> None:
         raise ValueError(f"hub: no {profile!r}; there is nothing to fetch for this profile")
     folder = Path(settings.section(blocks.Data).folder or ".")
     fetch(settings.file.hub[profile], Path(), folder, download, print)
+    record_models(profile, settings.model_folders())

@@ -13,14 +13,14 @@ from cosearch.data.index import open_corpus
 from cosearch.files.artifacts import SKIPPED, write_frame, write_json
 from cosearch.files.hashes import hash_file, hash_folders
 from cosearch.params import blocks, rows
-from cosearch.params.settings import BASE
+from cosearch.params.derived import BASE
 from cosearch.rollouts.collect import Kept, Play, collect
 from cosearch.rollouts.pipelines import MODEL_RANKERS, pipeline
 from cosearch.rollouts.policy import Policy, serving
 from cosearch.rollouts.retrieved import Remembering
 from cosearch.rollouts.roles import open_policies
 from cosearch.rollouts.trained import Trained, read_trained
-from cosearch.rollouts.wiring import Parts, engines_of, identity, open_run, player, supervision
+from cosearch.rollouts.wiring import Parts, engines_of, open_run, player, supervision
 from cosearch.run.stage import Stage
 from cosearch.scores.metrics import calls_frame, predictions_frame, summary
 
@@ -39,28 +39,20 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         status = f"diverged in round {trained.diverged.round}: {trained.diverged.reason}"
         write_json(target / SKIPPED, {"status": status})
         return
-    overrides = trained.overrides | system.set | grid_overrides(base, system, block)
-    parts = Parts.of(stage.settings, overrides)
+    parts = Parts.of(stage.settings, stage.settings.overrides_of(row.system))
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory = Remembering(retriever, corpus)
     roles = ("agent", "ranker") if system.ranker in MODEL_RANKERS else ("agent",)
     folders = {role: trained.models[role] for role in roles}
     policies = open_policies(parts, system.ranker, folders)
-    who = identity(
-        parts,
-        stage.paths,
-        model_hashes(system, trained, needed),
-        system=system.model_dump(mode="json"),
-        evaluate=block.model_dump(mode="json"),
-        seed=row.seed,
-    )
+    models = model_hashes(system, trained, needed)
     key: dict[str, str | int] = {
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),
         "top_k": parts.method.rollout.top_k,
         "yes_no_rule": base.method.reward.yes_no_rule,
     }
-    with open_run(stage, who, memory) as store, serving(policies):
+    with open_run(stage, models, memory) as store, serving(policies):
         play = player_of(system, parts, policies, row.seed)
         engines = engines_of(memory, policies, supervision(stage))
         trajectories = answer_questions(stage, block, play, engines, store.shards(0))
@@ -97,7 +89,7 @@ def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
     if system.variant != BASE:
         return read_trained(needed)
     models: dict[str, str] = {role: base.model(name) for role, name in system.models.items()}
-    return Trained(models, 0, {}, None)
+    return Trained(models, 0, None)
 
 
 def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[str, str]:
@@ -108,17 +100,6 @@ def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[st
     record, folders = needed / "trained.json", trained.models.values()
     untrained = (folder for folder in folders if not Path(folder).is_relative_to(needed))
     return {record.as_posix(): hash_file(record), **hash_folders(untrained)}
-
-
-def grid_overrides(
-    base: Parts, system: rows.System, block: blocks.Evaluate
-) -> dict[str, int | list[int]]:
-    """The K that a row of Table 4 asks for; cutoffs above it cannot be."""
-    if system.grid is None:
-        return {}
-    top_k = block.k_grid[system.grid]
-    cutoffs = [k for k in base.method.reward.hit_cutoffs if k <= top_k]
-    return {"rollout.top_k": top_k, "reward.hit_cutoffs": cutoffs}
 
 
 def pick_questions(questions: Sequence[Question], per_set: int | None) -> list[Question]:

@@ -5,6 +5,7 @@ result from ``rows.yaml``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -14,6 +15,7 @@ from cosearch.params.rows import (
     Evaluation,
     GridRow,
     GridTable,
+    RankerKind,
     Row,
     System,
     TableBlock,
@@ -31,7 +33,7 @@ UNTRAINED = "data/manifest.json"
 """What a row of untrained models needs: an output that is always there."""
 FIXED_RANKER = "fixed_ranker"
 """What a variant's ``models`` says for the ranker that the stage of that name trained."""
-EVALUATED_AS: Mapping[str, str] = {"simulated": "retriever_order"}
+EVALUATED_AS: Mapping[RankerKind, RankerKind] = {"simulated": "retriever_order"}
 """Ranker kinds that read the gold answers, so that they serve training alone, and the kind that
 takes their place when the agent is measured."""
 
@@ -93,10 +95,14 @@ def _system(name: str, row: Row) -> System:
         variant=name if trained else row.models_of or BASE,
         method=row.method,
         ranker=EVALUATED_AS.get(row.ranker, row.ranker),
-        models=row.models if untrained else {},
+        models=_untrained(row) if untrained else {},
         grid=None,
         set={} if trained else row.set,
     )
+
+
+def _untrained(row: Row) -> dict[Literal["agent", "ranker"], str]:
+    return {role: name for role, name in row.models.items() if role != "simulator"}
 
 
 def tables_of(

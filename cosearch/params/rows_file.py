@@ -59,7 +59,7 @@ def check_rows(settings: Settings, folder: Path) -> None:
 
 def profile_folders(root: Path = Path()) -> dict[str, Path]:
     """Profile -> the folder whose profile.yaml names it, for every pipeline of the project."""
-    found = {}
+    found: dict[str, Path] = {}
     for path in [root / "profile.yaml", *sorted((root / "profiles").glob("*/profile.yaml"))]:
         if path.is_file() and (name := re.search(r"^profile: (\S+)", path.read_text(), re.M)):
             found.setdefault(name[1], path.parent)

@@ -101,6 +101,11 @@ class Settings:
         trained = {} if system.variant == BASE else self.variant(system.variant).set
         return {**trained, **system.set, **self._at_grid(system.grid)}
 
+    def model_folders(self) -> list[str]:
+        """Every model folder that the profile names, without those that it has none of."""
+        named = self._profile.models.model_dump().values()
+        return sorted({folder for folder in named if folder is not None})
+
     @cached_property
     def rows(self) -> dict[str, Row]:
         """Every row with what it takes over; a row's own preset is written out in its ``set``."""

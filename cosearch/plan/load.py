@@ -11,10 +11,11 @@ from math import ceil
 from typing import Any
 
 from cosearch.params import blocks
+from cosearch.params.derived import BASE, FIXED_RANKER
 from cosearch.params.method import Method
 from cosearch.params.plan import Architecture, Calibration, Habits
 from cosearch.params.rows import System, Variant
-from cosearch.params.settings import BASE, FIXED_RANKER, Settings
+from cosearch.params.settings import Settings
 from cosearch.plan.measure import Tokens, predict
 
 ONE_TURN: Mapping[str, int] = {"direct": 0, "cot": 0, "rag": 1}
@@ -123,12 +124,12 @@ class Workload:
             trained=trained,
             measured=trained,
         )
-        seeds = len(self.settings.file.seeds)
+        seeds = len(self.settings.graph.seeds)
         return StageLoad("fixed_ranker", "Fixed Ranker", "core", seeds, (load,), block.lists)
 
     def trainings(self) -> Iterator[StageLoad]:
         """One load per variant. Its rows are its seeds."""
-        rows = self.settings.file.trainings.values()
+        rows = self.settings.graph.trainings.values()
         for name in dict.fromkeys(row.variant for row in rows):
             seeds = [row for row in rows if row.variant == name]
             yield self.training(name, seeds[0].part, len(seeds))
@@ -150,7 +151,7 @@ class Workload:
 
     def evaluations(self) -> Iterator[StageLoad]:
         """One load per system. Its rows are its seeds."""
-        rows = self.settings.file.evaluations.values()
+        rows = self.settings.graph.evaluations.values()
         only = self.settings.section(blocks.Evaluate).systems
         for name in dict.fromkeys(row.system for row in rows):
             seeds = [row for row in rows if row.system == name]
@@ -161,7 +162,7 @@ class Workload:
         """Greedy answers to the test questions."""
         system, block = self.settings.system(name), self.settings.section(blocks.Evaluate)
         asked = self.questions(block.split, block.questions_per_set)
-        habits = self.habits(system.variant, system.ranker, self.overrides(system))
+        habits = self.habits(system.variant, system.ranker, self.settings.overrides_of(name))
         if system.method in ONE_TURN:
             habits = _one_turn(habits, ONE_TURN[system.method])
         base = system.variant == BASE
@@ -197,15 +198,6 @@ class Workload:
         usual, here = (self.method(o).rollout.top_k for o in ({}, overrides))
         shown = found.observation_tokens * here / usual
         return found.model_copy(update={"observation_tokens": shown})
-
-    def overrides(self, system: System) -> dict[str, Any]:
-        """Overrides of the system, of its variant, and of its K in Table 4."""
-        found = {} if system.variant == BASE else dict(self.settings.variant(system.variant).set)
-        if system.grid is not None:
-            grid = self.settings.section(blocks.Evaluate).k_grid
-            # The settings refuse a cutoff above K. The plan uses only K, so cutoff 1 will do.
-            found |= {"rollout.top_k": grid[system.grid], "reward.hit_cutoffs": [1]}
-        return found | system.set
 
     def models(self, roles: Mapping[Any, str], overrides: Mapping[str, Any]) -> dict[str, str]:
         """Name of the architecture by role."""

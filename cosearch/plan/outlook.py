@@ -262,7 +262,7 @@ def check(settings: Settings, paths: Paths, seed: int) -> dict[str, list[Deviati
 
 def _tallies(settings: Settings, paths: Paths, seed: int) -> list[tuple[str, Tally]]:
     found = []
-    for row in settings.file.trainings.values():
+    for row in settings.graph.trainings.values():
         folder = paths.train(row.part, seed, row.variant)
         if row.seed == seed and (folder / "rollouts").is_dir():
             found.append((row.variant, tally(folder)))

@@ -20,9 +20,6 @@ from cosearch.params.method import Method
 
 HEADS: Mapping[str, str] = {"cross_encoder": "scorer"}
 """Ranker kinds whose policy is not a causal language model, and what it is."""
-EVALUATED_AS: Mapping[str, str] = {"simulated": "retriever_order"}
-"""Ranker kinds that are for training alone, since they are told the golds, and what takes their
-place when the agent is measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,17 @@ class RunStore:
     """
 
     def __init__(
-        self, folder: Path, identity: Mapping[str, Any], memory: EngineMemory | None = None
+        self,
+        folder: Path,
+        identity: Mapping[str, Any],
+        code: Mapping[str, str],
+        memory: EngineMemory | None = None,
     ) -> None:
         self.folder = folder
         self.notice: str | None = None
         self.accepted: list[str] = []
         self._identity: dict[str, Any] = json.loads(json.dumps(identity))
+        self._code = code
         self._memory = memory or NoMemory()
         self._learned: list[Any] = []
         self._sums: dict[str, str] = {}
@@ -215,7 +220,7 @@ class RunStore:
         under another origin that nobody accepted."""
         for gone in self.folder.parent.glob(".*.gone"):
             shutil.rmtree(gone)
-        now, record = origin(), self.folder / "origin.json"
+        now, record = origin(self._code), self.folder / "origin.json"
         kept: dict[str, Any] = {"origin": now, "accepted": []}
         if record.is_file():
             kept = read_sealed(record, self._advice)

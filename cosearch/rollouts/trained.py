@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cosearch.files.artifacts import read_json
 from cosearch.files.hashes import check_hashes
@@ -18,12 +17,11 @@ class Diverged:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a variant's training left: model folder of each role, rounds planned, its overrides, and
-    why it stopped early, if it did."""
+    """What a variant's training left: model folder of each role, rounds planned, and why it stopped
+    early, if it did."""
 
     models: dict[str, str]
     rounds: int
-    overrides: dict[str, Any]
     diverged: Diverged | None
 
 
@@ -34,4 +32,4 @@ def read_trained(target: Path) -> Trained:
     models = {name: s for name, s in record["files"].items() if not name.startswith("rollouts/")}
     check_hashes(target, models, "train the variant again")
     diverged = record["diverged"] and Diverged(**record["diverged"])
-    return Trained(record["models"], record["rounds"], record["set"], diverged)
+    return Trained(record["models"], record["rounds"], diverged)

@@ -26,7 +26,6 @@ from cosearch.engines.policies.build import (
     build_sampler,
     build_trainer,
 )
-from cosearch.files.artifacts import Paths
 from cosearch.files.hashes import hash_folder
 from cosearch.methods.bundle import METHODS
 from cosearch.params import blocks
@@ -48,7 +47,6 @@ class Parts:
     method: Method
     agent: blocks.Agent
     ranker: blocks.Ranker
-    train: blocks.Train
     models: blocks.Models
 
     @classmethod
@@ -58,7 +56,6 @@ class Parts:
             settings.method(overrides),
             settings.section(blocks.Agent, overrides),
             settings.section(blocks.Ranker, overrides),
-            settings.section(blocks.Train, overrides),
             settings.section(blocks.Models, overrides),
         )
 
@@ -110,6 +107,7 @@ class Learning:
     temperature: float
     lr: float
     max_tokens: int
+    train: blocks.Train
 
 
 def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = "causal") -> Policy:
@@ -123,7 +121,7 @@ def open_learner(
 ) -> Policy:
     """A policy that learns: codec, sampler and trainer over the same weights."""
     frozen = open_policy(folder, role.block, role.temperature, head)
-    rules = TrainerRules(parts.train, parts.method.loss, role.lr, role.max_tokens)
+    rules = TrainerRules(role.train, parts.method.loss, role.lr, role.max_tokens)
     trainer = build_trainer(folder, frozen.codec, rules, scratch, head)
     return Policy(frozen.codec, frozen.sampler, trainer, role.temperature)
 
@@ -183,29 +181,25 @@ def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
     return start
 
 
-def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any) -> dict[str, Any]:
-    """What a run's state depends on: resolved parameters and the hashes of its inputs, those of
-    ``models`` by path."""
-    return {
-        "parameters": {
-            name: getattr(parts, name).model_dump(mode="json")
-            for name in ("method", "agent", "ranker", "train")
-        },
-        "data": hash_folder(paths.data),
-        "index": hash_folder(paths.index),
-        "models": dict(models),
-        **more,
-    }
-
-
 @contextmanager
 def open_run(
-    stage: Stage, identity: Mapping[str, Any], memory: EngineMemory | None = None
+    stage: Stage, models: Mapping[str, str], memory: EngineMemory | None = None
 ) -> Iterator[RunStore]:
-    """The stage's run under ``identity``, begun or gone on with; says how it differs from an older
-    one."""
-    name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    with RunStore(stage.paths.run(stage.title, name), identity, memory) as store:
+    """The stage's run under its identity and the hashes of its inputs, begun or gone on with; says
+    how it differs from an older one. ``models``: the hashes, by path, of what the stage starts from
+    beside the models of its identity."""
+    told = {
+        "settings": stage.identity.settings,
+        "models": stage.identity.models,
+        "inputs": {
+            "data": hash_folder(stage.paths.data),
+            "index": hash_folder(stage.paths.index),
+            **models,
+        },
+    }
+    name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    folder = stage.paths.run(stage.title, name)
+    with RunStore(folder, told, stage.identity.code, memory) as store:
         if store.notice:
             stage.progress.say(f"{stage.title}: {store.notice}")
         yield store

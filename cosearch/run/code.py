@@ -54,7 +54,8 @@ TEMPLATES = "cosearch/core/templates"
 
 @dataclass(frozen=True)
 class Source:
-    """A module: its fingerprint, what it imports when it is loaded, and what its functions import."""
+    """A module: its fingerprint, what it imports when it is loaded, and what its functions
+    import."""
 
     file: str
     fingerprint: str
@@ -157,7 +158,8 @@ EMPTY = fingerprint(ast.parse('"""A package that defines nothing."""'))
 
 
 def _imports(tree: ast.AST, *, inside: bool) -> Iterator[str]:
-    """Modules of this project that a file imports ``inside`` its functions, or when it is loaded."""
+    """Modules of this project that a file imports: those that its functions import, with
+    ``inside``, or those that it imports when it is loaded."""
     for node in _statements(tree, inside, deep=False):
         if isinstance(node, ast.Import):
             names: Iterable[str] = [alias.name for alias in node.names]

@@ -16,6 +16,7 @@ from cosearch.files.artifacts import Paths, read_json
 from cosearch.files.model_record import UNRECORDED, ModelRecord
 from cosearch.params.settings import Settings
 from cosearch.run.code import code_of
+from cosearch.run.origin import differences
 from cosearch.run.reads import READS, resolve
 
 MEND = "run `dvc repro identity`"
@@ -23,7 +24,8 @@ MEND = "run `dvc repro identity`"
 
 @dataclass(frozen=True)
 class Identity:
-    """What one stage instance depends on. ``models``: folder -> hash; ``code``: file -> fingerprint."""
+    """What one stage instance depends on. ``models``: folder -> hash; ``code``: file ->
+    fingerprint."""
 
     stage: str
     settings: Mapping[str, Any]
@@ -31,7 +33,8 @@ class Identity:
     code: Mapping[str, str]
 
     def check(self, path: Path) -> None:
-        """Raises ValueError where the file that DVC saw tells of other parameters, models or code."""
+        """Raises ValueError where the file that DVC saw tells of other parameters, models or
+        code."""
         if not path.is_file():
             raise ValueError(f"{path}: no such file; {MEND}")
         if lines := differences(read_json(path), asdict(self)):
@@ -80,34 +83,9 @@ def instances(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def write_identities(settings: Settings, paths: Paths) -> int:
     """Write the identity of every instance; returns how many there are."""
-    count = 0
-    for count, (name, axes) in enumerate(instances(settings), 1):
-        identity = identity_of(settings, name, axes)
+    every = [identity_of(settings, name, axes) for name, axes in instances(settings)]
+    for identity in every:
         path = paths.identity(identity.stage)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(identity), indent=1, sort_keys=True) + "\n", "utf-8")
-    return count
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two identities, in words."""
-    lines = [
-        f"{key} {before} -> {after}"
-        for key, before, after in _changes(old["settings"], new["settings"])
-    ]
-    lines += [f"model {key} changed" for key, _, _ in _changes(old["models"], new["models"])]
-    return lines + [f"{key} changed" for key, _, _ in _changes(old["code"], new["code"])]
-
-
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any], above: str = "") -> Iterator[Any]:
-    for key in sorted(old.keys() | new.keys()):
-        before, after = old.get(key, "none"), new.get(key, "none")
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _changes(before, after, f"{above}{key}/" if "/" in key else f"{above}{key}.")
-        elif before != after:
-            yield f"{above}{key}", _short(before), _short(after)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:12]}…"
+    return len(every)

@@ -1,23 +1,21 @@
-"""What a run's state was made by, and how one run differs from another."""
+"""What a run's state was made by, and how one run differs from another, in words."""
 
-import hashlib
 import importlib.metadata
 import platform
+import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).parents[1]
-_CODE = ("core", "data", "engines", "methods", "train", "artifacts.py")
-"""What training stages run of this package; dvc.yaml lists the same."""
 _PACKAGES = ("faiss-cpu", "faiss-gpu", "numpy", "polars", "tokenizers", "torch", "transformers")
 _ABSENT = "none"
+_HASH = re.compile(r"[0-9a-f]{16,}")
+_SHORT = re.compile(r"^(settings\.)?(method\.)?(code\.|models\.|inputs\.)?(cosearch/)?")
+"""What stands before the name by which a reader knows a value."""
 
 
-def origin() -> dict[str, str]:
-    """Hashes of this package's parts, and versions of Python and the packages that compute."""
-    parts = {f"cosearch/{name}": _hash_code(_ROOT / name) for name in _CODE}
-    return parts | {"python": platform.python_version()} | versions()
+def origin(code: Mapping[str, str]) -> dict[str, str]:
+    """Fingerprints of the code of a stage by file, and versions of what computes under it."""
+    return {**code, "python": platform.python_version()} | versions()
 
 
 def versions() -> dict[str, str]:
@@ -32,27 +30,24 @@ def versions() -> dict[str, str]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], above: str = "") -> list[str]:
-    """``key: old -> new`` for every value that differs, keys of nested blocks joined by dots."""
+    """``reward.gamma 0.5 -> 0.3`` for every value that differs, keys of nested blocks joined by
+    dots; ``core/grouping.py changed`` where the values are hashes."""
     found = []
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key, _ABSENT), new.get(key, _ABSENT)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             found += differences(before, after, f"{above}{key}.")
         elif before != after:
-            found.append(f"{above}{key}: {_short(before)} -> {_short(after)}")
+            found.append(_words(_SHORT.sub("", f"{above}{key}"), before, after))
     return found
 
 
-def _short(value: Any) -> str:
+def _words(name: str, before: Any, after: Any) -> str:
+    if _HASH.fullmatch(str(before)) and _HASH.fullmatch(str(after)):
+        return f"{name} changed"
+    return f"{name} {_clip(before)} -> {_clip(after)}"
+
+
+def _clip(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:12]}…"
-
-
-def _hash_code(path: Path) -> str:
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    digest = hashlib.sha256()
-    for file in files:
-        if file.suffix != ".pyc":
-            digest.update(f"{file.relative_to(_ROOT).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()

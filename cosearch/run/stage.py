@@ -58,7 +58,7 @@ class Stage:
     paths: Paths
     axes: dict[str, Any]
     progress: Progress
-    identity: Identity | None = None
+    identity: Identity
     seconds: dict[str, float] = field(default_factory=dict)
     monitor: Monitor = field(default_factory=Monitors)
 
@@ -136,7 +136,8 @@ def _run(
     check_rows(settings, profile_folders().get(arguments.profile, Path()))
     values = {axis: getattr(arguments, axis) for axis in axes}
     paths = Paths(arguments.profile)
-    title, identity = title_of(name, values), None
+    title = title_of(name, values)
+    identity = Identity(title, {}, {}, {})
     if name in READS:
         identity = identity_of(settings, name, values)
         identity.check(paths.identity(title))

@@ -13,13 +13,14 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.files.artifacts import move_folder, named, write_json
 from cosearch.files.hashes import hash_files, hash_folders
+from cosearch.files.model_record import check_models
 from cosearch.params import blocks
+from cosearch.params.derived import EVALUATED_AS, FIXED_RANKER
 from cosearch.params.rows import Training, Variant
-from cosearch.params.settings import FIXED_RANKER
 from cosearch.rollouts.collect import Play, collect
 from cosearch.rollouts.deadline import Supervision, check_judge_scores, guarded
 from cosearch.rollouts.measure import measure
-from cosearch.rollouts.pipelines import EVALUATED_AS, pipeline
+from cosearch.rollouts.pipelines import pipeline
 from cosearch.rollouts.policy import Policy, serving
 from cosearch.rollouts.resume import RunStore, owners
 from cosearch.rollouts.retrieved import Remembering
@@ -28,7 +29,6 @@ from cosearch.rollouts.trained import Diverged
 from cosearch.rollouts.wiring import (
     Parts,
     engines_of,
-    identity,
     open_judge,
     open_run,
     player,
@@ -48,7 +48,8 @@ class Setup:
     """One variant under one seed: parameters, folders and policies by role."""
 
     parts: Parts
-    simulator: blocks.Simulator
+    train: blocks.Train
+    simulator: blocks.Simulator | None
     variant: Variant
     seed: int
     folders: Mapping[str, str]
@@ -63,7 +64,7 @@ class Setup:
             ranker,
             simulator=self.simulator,
             step=number,
-            steps=self.parts.train.rounds,
+            steps=self.train.rounds,
         )
         stages = pipeline(self.variant.method, self.variant.ranker, tools)
         agent = policies["agent"]
@@ -81,7 +82,7 @@ class Setup:
     @property
     def learners(self) -> tuple[str, ...]:
         """Roles that are trained; none in a run of zero rounds."""
-        return learners(self.parts, self.variant)
+        return learners(self.train, self.variant)
 
     def run(
         self,
@@ -95,7 +96,7 @@ class Setup:
         return JointRun(
             rules=self.rules(),
             credit=self.parts.credit(),
-            guards=self.parts.train.guards,
+            guards=self.train.guards,
             questions=questions,
             play=self.play,
             policies=self.policies,
@@ -108,7 +109,7 @@ class Setup:
 
     def rules(self) -> LoopRules:
         """Sizes of the loop."""
-        block = self.parts.train
+        block = self.train
         return LoopRules(
             rounds=block.rounds,
             questions=block.questions,
@@ -123,38 +124,32 @@ class Setup:
 
 def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -> None:
     """Train ``variant`` and publish models, rollouts and metrics under ``target``."""
-    parts, seed = Parts.of(stage.settings, variant.set), row.seed
-    simulator = stage.settings.section(blocks.Simulator)
-    judging = stage.settings.section(blocks.Judge)
+    settings, seed = stage.settings, row.seed
+    parts, sizes = Parts.of(settings, variant.set), settings.section(blocks.Train, variant.set)
+    simulated = "simulator" in variant.models
+    simulator = settings.section(blocks.Simulator) if simulated else None
     folders = role_folders(parts, variant, stage.paths.needed(row.needs))
-    who = identity(
-        parts,
-        stage.paths,
-        hash_folders(folders.values()),
-        variant=variant.model_dump(),
-        seed=seed,
-        simulator=simulator.model_dump(),
-        judge=judging.model_dump(),
-    )
+    check_models(stage.identity.models)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory, supervised = Remembering(retriever, corpus), supervision(stage)
-    with open_run(stage, who, memory) as store, ExitStack() as stack:
-        training = RoleTraining(learners(parts, variant), store.folder, variant.shared, simulator)
+    with open_run(stage, hash_folders(folders.values()), memory) as store, ExitStack() as stack:
+        roles = learners(sizes, variant)
+        training = RoleTraining(roles, store.folder, variant.shared, sizes, simulator)
         policies = open_policies(parts, variant.ranker, folders, training)
         stack.enter_context(serving(policies))
-        setup = Setup(parts, simulator, variant, seed, folders, policies)
+        setup = Setup(parts, sizes, simulator, variant, seed, folders, policies)
         engines = engines_of(memory, policies, supervised)
         dev = read_questions(stage.paths, "dev")
-        judge = judge_of(parts, judging, stage.paths.judge_answers, supervised)
+        judge = judge_of(parts, stage, supervised)
         run = setup.run(read_questions(stage.paths, "train"), dev, engines, judge, store)
-        diverged = train(run, observer_of(stage, parts.train.rounds, SHOWN))
+        diverged = train(run, observer_of(stage, sizes.rounds, SHOWN))
         publish(setup, store, target, diverged)
         store.discard()
 
 
-def learners(parts: Parts, variant: Variant) -> tuple[str, ...]:
+def learners(sizes: blocks.Train, variant: Variant) -> tuple[str, ...]:
     """The variant's learning roles; none when no round is planned."""
-    return variant.train if parts.train.rounds else ()
+    return variant.train if sizes.rounds else ()
 
 
 def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]:
@@ -165,13 +160,12 @@ def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]
     }
 
 
-def judge_of(
-    parts: Parts, block: blocks.Judge, answers: Path, supervision: Supervision
-) -> Judge | None:
-    """The judge, where the variant's ranker is paid by one; ``answers`` keeps what it said."""
+def judge_of(parts: Parts, stage: Stage, supervision: Supervision) -> Judge | None:
+    """The judge, where the variant's ranker is paid by one; it keeps what it said."""
     if parts.method.reward.source != "judge":
         return None
-    judge = open_judge(block, parts.model(block.model), answers)
+    block = stage.settings.section(blocks.Judge)
+    judge = open_judge(block, parts.model(block.model), stage.paths.judge_answers)
     return cast(Judge, guarded("judge", judge, supervision.limits, check_judge_scores))
 
 
@@ -182,7 +176,7 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
     if diverged:
         store.resume(setup.policies, setup.learners)
     aside = store.fresh("published")
-    store.publish(aside, diverged.round if diverged else setup.parts.train.rounds)
+    store.publish(aside, diverged.round if diverged else setup.train.rounds)
     models = dict(setup.folders)
     owner = owners(setup.policies, setup.learners)
     for role in setup.learners:
@@ -192,7 +186,7 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
         models[role] = str(target / owner[role])
     record = {
         "models": models,
-        "rounds": setup.parts.train.rounds,
+        "rounds": setup.train.rounds,
         "set": dict(setup.variant.set),
         "diverged": asdict(diverged) if diverged else None,
         "accepted": store.accepted,

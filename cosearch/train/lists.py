@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from cosearch.core.protocols import Engine
+from cosearch.core.relevance import RelevanceRule
 from cosearch.core.seeds import derive
 from cosearch.core.types import Candidate, Question
 from cosearch.data.assemble import read_questions
@@ -18,7 +19,6 @@ from cosearch.data.lists import read_list_sources
 from cosearch.files.artifacts import LISTS_SCHEMA, read_frame, write_frame, write_json
 from cosearch.params import blocks
 from cosearch.rollouts.rank_list import RankingList, answerable, retrieve_lists
-from cosearch.rollouts.wiring import Parts
 from cosearch.run.stage import Stage
 
 BLOCK = 8192
@@ -114,14 +114,15 @@ def _of_collection(stage: Stage, name: str, pool: Sequence[Question]) -> list[pl
 
 def _searched(stage: Stage, pool: Sequence[Question], retriever: Engine) -> list[pl.DataFrame]:
     """The answerable lists of a pool in blocks, with their place in the seeded order."""
-    parts, block = Parts.of(stage.settings, {}), stage.settings.section(blocks.FixedRanker)
+    method, block = stage.settings.method(), stage.settings.section(blocks.FixedRanker)
+    relevance = RelevanceRule(**method.relevance.model_dump())
     order = [(derive(block.seed, "lists", q.dataset, q.id), q) for q in pool]
     order.sort(key=lambda pair: pair[0])
     frames = []
     for start in range(0, len(order), BLOCK):
         places = {q: place for place, q in order[start : start + BLOCK]}
-        lists = retrieve_lists(list(places), retriever, parts.method.rollout.top_n)
-        kept = answerable(lists, parts.credit().relevance)
+        lists = retrieve_lists(list(places), retriever, method.rollout.top_n)
+        kept = answerable(lists, relevance)
         ranks = pl.Series("order", [places[entry.question] for entry in kept], pl.Int64)
         frames.append(_lists_frame(kept).with_columns(ranks))
         stage.progress.show(stage.title, start + len(places), len(order), "queries")

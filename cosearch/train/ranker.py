@@ -7,15 +7,14 @@ from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.data.lists import read_list_sources
 from cosearch.files.artifacts import move_folder, named, read_json, write_json
-from cosearch.files.hashes import hash_folders
+from cosearch.files.model_record import check_models
 from cosearch.params import blocks
 from cosearch.rollouts.pipelines import generative_ranker
 from cosearch.rollouts.policy import serving
 from cosearch.rollouts.wiring import (
+    Learning,
     Parts,
-    RoleTraining,
     engines_of,
-    identity,
     open_learner,
     open_run,
     supervision,
@@ -39,18 +38,20 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     if not block.rounds:
         write_json(target / RECORD, {"ranker": folder})
         return
-    models = hash_folders([folder])
-    who = identity(parts, stage.paths, models, fixed_ranker=block.model_dump(), seed=seed)
+    check_models(stage.identity.models)
+    sizes = stage.settings.section(blocks.Train)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     sources = read_list_sources(stage.paths)
     collections = {name: Corpus(stage.paths.collection(name)) for name in sources if sources[name]}
     lists = Lists(lists_path, corpus, collections)
-    with open_run(stage, who) as store, ExitStack() as stack:
+    with open_run(stage, {}) as store, ExitStack() as stack:
         temperature = parts.method.rollout.ranker_temperature
-        role = RoleTraining(parts.ranker, temperature, block.lr, parts.ranker.max_turn_tokens)
+        longest = parts.ranker.max_turn_tokens
+        role = Learning(parts.ranker, temperature, block.lr, longest, sizes)
         policy = open_learner(folder, role, parts, store.folder)
         stack.enter_context(serving({"ranker": policy}))
-        rules = list_rules(parts, block, len(lists), seed)
+        group_size = parts.method.rollout.group_size
+        rules = list_rules(block, group_size, sizes.update_questions, len(lists), seed)
         run = ListRun(
             rules=rules,
             credit=parts.credit(),
@@ -77,13 +78,14 @@ def read_fixed_ranker(target: Path) -> str:
     return folder
 
 
-def list_rules(parts: Parts, block: blocks.FixedRanker, lists: int, seed: int) -> ListRules:
+def list_rules(
+    block: blocks.FixedRanker, group_size: int, update_lists: int, lists: int, seed: int
+) -> ListRules:
     """Sizes of the single-turn loop; a round never asks for more lists than there are."""
-    group_size = parts.method.rollout.group_size
     return ListRules(
         rounds=block.rounds,
         lists=min(block.questions, lists),
         group_size=group_size,
-        per_update=parts.train.update_questions * group_size,
+        per_update=update_lists * group_size,
         seed=seed,
     )

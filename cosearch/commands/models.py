@@ -1,0 +1,16 @@
+"""The record of a profile's models: ``python -m cosearch models``, after one was put in place."""
+
+from pathlib import Path
+
+from cosearch.files.model_record import record_models
+from cosearch.params.settings import load_settings
+
+
+def record(profile: str, root: Path = Path()) -> list[str]:
+    """Record the model folders that the profile names; returns a line for each."""
+    settings = load_settings(profile, root / "params.yaml")
+    hashes = record_models(profile, settings.model_folders(), root)
+    return [
+        f"{folder}: {hashes[folder][:12] if folder in hashes else 'not there'}"
+        for folder in settings.model_folders()
+    ]
