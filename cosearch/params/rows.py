@@ -62,20 +62,20 @@ class Comparison(Section):
     metric: str
 
 
-class Row(Section):
+class TableRow(Section):
     """A system in a table, under the label it has there."""
 
     system: str
     label: str
 
 
-class Block(Section):
+class TableBlock(Section):
     """Rows of one table; ``backbone`` finds the published ones."""
 
     name: str
     backbone: str | None
     varying: tuple[str, ...]
-    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    rows: Annotated[tuple[TableRow, ...], Field(min_length=1)]
 
 
 class OraclePair(Section):
@@ -94,7 +94,7 @@ class GridRow(Section):
     systems: tuple[str, ...]
 
 
-class Grid(Section):
+class GridTable(Section):
     """Table 4."""
 
     backbone: str | None
@@ -111,11 +111,11 @@ class Detectable(Section):
 class Tables(Section):
     """Which rows stand in which table or figure."""
 
-    main: tuple[Block, ...]
+    main: tuple[TableBlock, ...]
     oracle: tuple[OraclePair, ...]
-    ablations: Block
-    walk: Block
-    grid: Grid
+    ablations: TableBlock
+    walk: TableBlock
+    grid: GridTable
     detectable: Detectable
     training_curves: tuple[str, ...]
     groups: tuple[str, ...]
