@@ -8,8 +8,10 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.evaluation.chromium import Pipe, find_chromium, running
+from tests.chromium import Pipe, find_chromium, running
 from tests.flows.ui import Prefect, serving_ui
+
+pytest_plugins = ("tests.evaluated", "tests.rounds")
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")

@@ -1,26 +1,28 @@
-"""What the paper's text claims about its tables: one function per claim, none takes its word.
+"""The claims that the paper's text makes about its tables, each recomputed by a function.
 
 ``claims.csv`` names section, claim and printed value, and says in words or as a formula where the
-value comes from. A claim of the file without a function here is an error, and so is a function
-whose claim the file lacks.
+value comes from. Every claim of the file must have a function here, and every function a claim of
+the file.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
-from cosearch.paper.numbers import GROUP_MEANS, Claim, Finding, Paper
+from cosearch.paper.numbers import GROUP_MEANS, Claim, Discrepancy, Paper
 from cosearch.paper.published import AVERAGE, ORACLE, OURS
-from cosearch.statistics.rounding import Span, gain, printed, total, weighted
+from cosearch.statistics.rounding import ValueRange, gain, printed_range, range_sum, weighted
 
 LARGE, SMALL = "Qwen2.5-7B-Instruct", "Qwen2.5-3B-Instruct"
 TABLE_2_NAMES = {"Fixed Reranker": "Fixed Ranker"}
-"""Table 7 and the figures -> Table 2."""
+"""A method's name in Table 7 and the figures -> its name in Table 2."""
 
-Check = Callable[[Paper, Claim], Iterator[Finding]]
+ClaimCheck = Callable[[Paper, Claim], Iterator[Discrepancy]]
 
 
-def check_claims(paper: Paper) -> Iterator[Finding]:
-    """Claims that the tables do not bear out. Raises ValueError for a claim that no function
-    checks, or a function without its claim."""
+def check_claims(paper: Paper) -> Iterator[Discrepancy]:
+    """Claims that the tables contradict.
+
+    Raises ValueError for a claim without a function that checks it, or the reverse.
+    """
     stated = {(claim.section, claim.claim): claim for claim in paper.claims}
     if set(stated) != set(CLAIMS):
         odd = sorted(set(stated) ^ set(CLAIMS))
@@ -29,37 +31,39 @@ def check_claims(paper: Paper) -> Iterator[Finding]:
         yield from CLAIMS[key](paper, claim)
 
 
-def _value(compute: Callable[[Paper], Span], note: str) -> Check:
-    """A claim of one number."""
+def _value(compute: Callable[[Paper], ValueRange], note: str) -> ClaimCheck:
+    """The check of a claim of one number, which ``compute`` derives from the tables."""
 
-    def check(paper: Paper, claim: Claim) -> Iterator[Finding]:
+    def check(paper: Paper, claim: Claim) -> Iterator[Discrepancy]:
         computed = compute(paper)
-        if not printed(claim.printed).meets(computed):
-            yield _finding(claim, claim.printed, computed, note)
+        if not printed_range(claim.printed).meets(computed):
+            yield _discrepancy(claim, claim.printed, computed, note)
 
     return check
 
 
-def _finding(claim: Claim, shown: str, computed: Span, note: str, what: str = "") -> Finding:
+def _discrepancy(
+    claim: Claim, shown: str, computed: ValueRange, note: str, what: str = ""
+) -> Discrepancy:
     where = f"Section {claim.section}: {claim.claim}{what}"
-    return Finding("claim", where, shown, computed, note)
+    return Discrepancy("claim", where, shown, computed, note)
 
 
-def _average(paper: Paper, method: str, backbone: str) -> Span:
+def _average(paper: Paper, method: str, backbone: str) -> ValueRange:
     return paper.cells(2, method, backbone)[AVERAGE]
 
 
-def _gain_over(method: str, backbone: str, new: str = OURS) -> Check:
+def _gain_over(method: str, backbone: str, new: str = OURS) -> ClaimCheck:
     return _value(
         lambda paper: gain(_average(paper, new, backbone), _average(paper, method, backbone)),
         f"Table 2, {new} over {method}, {backbone}, printed averages",
     )
 
 
-def _closed(backbone: str) -> Check:
-    """The share of the gap between Retrieval Only and Oracle that is closed."""
+def _closed(backbone: str) -> ClaimCheck:
+    """The share of the gap between Retrieval Only and Oracle that CoSearch closes, in percent."""
 
-    def compute(paper: Paper) -> Span:
+    def compute(paper: Paper) -> ValueRange:
         ours, base, best = (
             _average(paper, method, backbone) for method in (OURS, "Retrieval Only", ORACLE)
         )
@@ -70,15 +74,15 @@ def _closed(backbone: str) -> Check:
             for c in (best.low, best.high)
         ]
         value = 100 * (ours.value - base.value) / (best.value - base.value)
-        return Span(min(ends), value, max(ends))
+        return ValueRange(min(ends), value, max(ends))
 
     return _value(compute, "Table 2, printed averages")
 
 
-def _drop(method: str) -> Check:
-    """Relative to the full model, both as the mean of seven sets."""
+def _drop(method: str) -> ClaimCheck:
+    """The drop from the full model to a row in percent, both as the mean of seven sets."""
 
-    def compute(paper: Paper) -> Span:
+    def compute(paper: Paper) -> ValueRange:
         full, row = (
             paper.cells(3, name, paper.backbones(3)[0]) for name in (paper.methods(3)[0], method)
         )
@@ -87,16 +91,16 @@ def _drop(method: str) -> Check:
     return _value(compute, f"Table 3, {method}: mean of the seven sets against the full model")
 
 
-def _turns(method: str, *turns: int) -> Check:
-    def compute(paper: Paper) -> Span:
+def _turns(method: str, *turns: int) -> ClaimCheck:
+    def compute(paper: Paper) -> ValueRange:
         shares = paper.by_metric(7, method, "pct_questions@turns=")
-        return total(shares[str(n)] for n in turns)
+        return range_sum(shares[str(n)] for n in turns)
 
     return _value(compute, f"Table 7, {method}")
 
 
-def _holds_everywhere(paper: Paper, claim: Claim) -> Iterator[Finding]:
-    """No method but the oracle beats CoSearch on any set, with either agent."""
+def _holds_everywhere(paper: Paper, claim: Claim) -> Iterator[Discrepancy]:
+    """Compare CoSearch with the best other method, the oracle excluded, on every set."""
     for backbone in paper.backbones(2):
         ours = paper.cells(2, OURS, backbone)
         others = [method for method in paper.methods(2) if method not in (OURS, ORACLE)]
@@ -105,31 +109,31 @@ def _holds_everywhere(paper: Paper, claim: Claim) -> Iterator[Finding]:
             best = max(rivals, key=lambda method: rivals[method].value)
             if ours[name].surely_below(rivals[best]):
                 what, note = f" ({name}, {backbone})", f"{best} has the computed value"
-                yield _finding(claim, str(ours[name]), rivals[best], note, what)
+                yield _discrepancy(claim, str(ours[name]), rivals[best], note, what)
 
 
-def _bounds(paper: Paper, claim: Claim) -> Iterator[Finding]:
-    """The oracle is nowhere below CoSearch."""
+def _bounds(paper: Paper, claim: Claim) -> Iterator[Discrepancy]:
+    """Compare the oracle with CoSearch on every set."""
     for backbone in paper.backbones(2):
         ours, oracle = (paper.cells(2, method, backbone) for method in (OURS, ORACLE))
         for name in (name for name in ours if name != AVERAGE):
             if oracle[name].surely_below(ours[name]):
                 what, note = f" ({name}, {backbone})", f"{OURS} has the computed value"
-                yield _finding(claim, str(oracle[name]), ours[name], note, what)
+                yield _discrepancy(claim, str(oracle[name]), ours[name], note, what)
 
 
-def _in_range(paper: Paper, claim: Claim) -> Iterator[Finding]:
-    """The gain from K = 5 to K = 10 of every method lies in the printed range."""
-    low, high = (printed(text) for text in claim.printed.split(" to "))
+def _in_range(paper: Paper, claim: Claim) -> Iterator[Discrepancy]:
+    """Compare the gain from K = 5 to K = 10 of every method with the printed range."""
+    low, high = (printed_range(text) for text in claim.printed.split(" to "))
     for method in paper.methods(4):
         values = paper.by_metric(4, method, "F1@K=")
         computed = gain(values["10"], values["5"])
         if computed.surely_below(low) or high.surely_below(computed):
             note = "Table 4 is outside the printed range"
-            yield _finding(claim, claim.printed, computed, note, f" ({method})")
+            yield _discrepancy(claim, claim.printed, computed, note, f" ({method})")
 
 
-CLAIMS: Mapping[tuple[str, str], Check] = {
+CLAIMS: Mapping[tuple[str, str], ClaimCheck] = {
     ("introduction", "3B gain over Search-R1 (relative %)"): _gain_over("Search-R1", SMALL),
     ("conclusion", "3B gain over Search-R1 (relative %)"): _gain_over("Search-R1", SMALL),
     ("4.2", "7B gain over Search-R1 (relative %)"): _gain_over("Search-R1", LARGE),

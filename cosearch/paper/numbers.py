@@ -1,4 +1,4 @@
-"""The printed numbers of the paper as a check reads them: with what their digits leave open."""
+"""The printed numbers of the paper as ranges: the values that each printed number may stand for."""
 
 import csv
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 
 from cosearch.paper.published import Published, read_published
 from cosearch.scores.averages import Average, average
-from cosearch.statistics.rounding import Span, printed
+from cosearch.statistics.rounding import ValueRange, printed_range
 
 TABLES = (1, 2, 3, 4, 7)
 
@@ -27,7 +27,7 @@ GROUP_MEANS: Mapping[str, Average] = {
     "macro": Average("macro", {"single_hop": 3 / 7, "multi_hop": 4 / 7}),
     "macro_groups": Average("macro_groups", {"single_hop": 0.5, "multi_hop": 0.5}),
 }
-"""The two averages that Tables 1 and 3 could mean, over their two columns."""
+"""The two averages that Tables 1 and 3 may print, over their single-hop and multi-hop columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,16 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that does not add up. ``computed`` None: there is nothing to compute."""
+class Discrepancy:
+    """A printed number that other printed numbers contradict.
+
+    ``computed``: the value that follows from the other numbers, None where none follows.
+    """
 
     kind: str
     where: str
     printed: str
-    computed: Span | str | None
+    computed: ValueRange | str | None
     note: str
 
     @property
@@ -58,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """Tables, claims and curves of one copy."""
+    """Tables, claims and figure points of one copy of ``expected/``."""
 
     tables: Mapping[int, tuple[Published, ...]]
     claims: tuple[Claim, ...]
@@ -80,14 +83,16 @@ class Paper:
             if (row.method, row.backbone) == (method, backbone) and row.metric != "status"
         }
 
-    def cells(self, number: int, method: str, backbone: str) -> dict[str, Span]:
-        """The same as numbers."""
-        return {name: printed(text) for name, text in self.texts(number, method, backbone).items()}
+    def cells(self, number: int, method: str, backbone: str) -> dict[str, ValueRange]:
+        """The same cells as ranges of values."""
+        return {
+            name: printed_range(text) for name, text in self.texts(number, method, backbone).items()
+        }
 
-    def by_metric(self, number: int, method: str, prefix: str) -> dict[str, Span]:
+    def by_metric(self, number: int, method: str, prefix: str) -> dict[str, ValueRange]:
         """Cells of a method whose metric starts with ``prefix``, by the rest of its name."""
         return {
-            row.metric.removeprefix(prefix): printed(row.value)
+            row.metric.removeprefix(prefix): printed_range(row.value)
             for row in self.tables[number]
             if row.method == method and row.metric.startswith(prefix)
         }

@@ -1,4 +1,4 @@
-"""The paper's printed numbers, from the product's own copy in ``expected/``."""
+"""The paper's printed numbers, read from the product's own copy in ``expected/``."""
 
 import csv
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ AVERAGE = "avg"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One printed value. ``dataset`` is folded to the names of params.yaml."""
+    """One printed value. ``dataset`` is in lower case, as in params.yaml."""
 
     method: str
     backbone: str
@@ -28,10 +28,10 @@ EXPECTED = files("cosearch.paper").joinpath("expected")
 """The product's copies of the paper's tables, claims and curves."""
 
 OURS, ORACLE = "CoSearch", "Oracle"
-"""Rows that the text and Figure 3 speak of."""
+"""The methods that the text of the paper compares most."""
 
 _LATER_NAMES = {"Fixed Ranker": "Fixed Reranker"}
-"""Table 7 and the figures give one method another name than Table 2."""
+"""A method's name in Table 2 -> its name in Table 7 and the figures."""
 
 
 def read_published(folder: Traversable, name: str) -> tuple[Published, ...]:
@@ -83,7 +83,8 @@ def grid_cells(method: str, backbone: str) -> dict[int, float]:
 def searches_cells(method: str, backbone: str) -> dict[str, float]:
     """Table 7: percent of questions per number of searches ("0" to "6"), and ``mean``.
 
-    The paper names no agent there; its other analyses use one, the only one of Table 3.
+    Empty for another ``backbone`` than that of Table 3: Table 7 names no agent, and the paper's
+    other analyses all use that one.
     """
     if backbone != published(3)[0].backbone:
         return {}
@@ -102,13 +103,13 @@ def figure_curve(metric: str, method: str) -> dict[int, float]:
     name = _LATER_NAMES.get(method, method)
     return {
         int(row.metric.rpartition("@step=")[2]): float(row.value)
-        for row in figures()
+        for row in figure_points()
         if row.method == name and row.metric.rpartition("@step=")[0] == metric
     }
 
 
 @cache
-def figures() -> tuple[Published, ...]:
+def figure_points() -> tuple[Published, ...]:
     """The points of Figures 2 and 3."""
     return read_published(EXPECTED, "figures_vector")
 
@@ -122,9 +123,9 @@ def _cells(number: int, method: str, backbone: str) -> dict[str, float]:
 
 
 def average_fault(cells: Mapping[str, float], average: Average) -> float | None:
-    """The average of printed cells where the printed average is not a rounding of it, else None.
+    """The average of the printed cells, or None where the printed average may be a rounding of it.
 
-    Cells are rounded to half of 0.001, and so is the average: up to 0.001 is no fault.
+    Cells and average are each rounded by at most 0.0005, so they may differ by up to 0.001.
     """
     value = average.of(cells)
     return value if abs(value - cells[AVERAGE]) > 1e-3 + 1e-9 else None

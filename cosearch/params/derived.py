@@ -47,7 +47,7 @@ class Collection(Section):
     before: str
 
 
-class Scope(Section):
+class ScopeRows(Section):
     """What a set of tables shows: the collections whose last seeds it takes in, one or two. A
     scope of one part names it twice, since DVC can repeat no entry of a list."""
 
@@ -55,14 +55,14 @@ class Scope(Section):
     second: str
 
 
-class Graph(Section):
+class GraphRows(Section):
     """Every instance of a stage, as rows.yaml tells DVC."""
 
     seeds: tuple[int, ...]
     trainings: dict[str, Training]
     evaluations: dict[str, Evaluation]
     collections: dict[str, Collection]
-    scopes: dict[str, Scope]
+    scopes: dict[str, ScopeRows]
 
 
 def variants_of(rows: Mapping[str, Row]) -> dict[str, Variant]:
@@ -154,10 +154,10 @@ def _standing(key: str, rows: Mapping[str, Row]) -> list[str]:
     return [name for name, row in rows.items() if key in row.tables]
 
 
-def graph_of(rows: Mapping[str, Row], systems: Mapping[str, System], seeds: int) -> Graph:
+def graph_of(rows: Mapping[str, Row], systems: Mapping[str, System], seeds: int) -> GraphRows:
     """Every training, evaluation, collection and scope of ``seeds`` seeds."""
     parts = {name: rows[name].part if name in rows else "more" for name in systems}
-    return Graph(
+    return GraphRows(
         seeds=tuple(range(seeds)),
         trainings={
             f"{name}-{seed}": Training(
@@ -196,8 +196,8 @@ def _collections(seeds: int) -> Iterator[tuple[str, Collection]]:
             yield f"{part}-{seed}", Collection(part=part, seed=seed, before=before)
 
 
-def _scopes(seeds: int) -> Iterator[tuple[str, Scope]]:
+def _scopes(seeds: int) -> Iterator[tuple[str, ScopeRows]]:
     for name, parts in PARTS.items():
         for count in range(1, seeds + 1, 2):
             last = [f"{part}-{count - 1}" for part in parts]
-            yield f"{name}_{count}", Scope(first=last[0], second=last[-1])
+            yield f"{name}_{count}", ScopeRows(first=last[0], second=last[-1])

@@ -17,7 +17,7 @@ from cosearch.params.blocks import Agent, File, Models, Profile, Ranker, Train
 from cosearch.params.derived import (
     BASE,
     FIXED_RANKER,
-    Graph,
+    GraphRows,
     graph_of,
     systems_of,
     tables_of,
@@ -132,7 +132,7 @@ class Settings:
         return tables_of(self.file.tables, self.rows, self._grid_places(), count)
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> GraphRows:
         """Every instance of a stage."""
         return graph_of(self.rows, self.systems, self.file.seed_count)
 

@@ -1,7 +1,8 @@
 """The trajectory browser of the report: a sample of trajectories as data, and a script to read it.
 
-Passages, questions and what models wrote are other people's text. They reach the page as JSON that
-holds no ``<``, and leave it as text nodes only; the page's policy admits this one script by hash.
+Passages, questions and outputs of models are untrusted text. They enter the page as JSON without
+``<``, and the script shows them as text nodes only. The page's content policy allows this one
+script, by its hash.
 """
 
 import base64
@@ -13,7 +14,7 @@ from dataclasses import dataclass, fields
 from importlib.resources import files
 from typing import Any
 
-from cosearch.report.episodes import Call, Episode, Episodes
+from cosearch.report.episodes import Episode, EpisodeCall, Episodes
 
 _PAGE = files("cosearch.report") / "page"
 SCRIPT = (_PAGE / "browser.js").read_text("utf-8")
@@ -33,14 +34,14 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What of the chosen trajectories the page carries: their number, and all data as JSON."""
+    """The trajectories that the page carries: their number, and all their data as JSON."""
 
     count: int
     data: str
 
 
 def source_hash(source: str) -> str:
-    """``source`` (a script or a style) as a content policy names it."""
+    """The hash of a script or a style, in the form of a content policy."""
     digest = hashlib.sha256(source.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
@@ -56,10 +57,10 @@ def embed(value: Any) -> str:
     return text
 
 
-def fit(episodes: Episodes, budget: int) -> Fitted:
-    """As many trajectories as ``budget`` bytes hold, whole ones, in the order they were chosen.
+def fit_episodes(episodes: Episodes, budget: int) -> Fitted:
+    """As many whole trajectories as ``budget`` bytes hold, in the order they were chosen.
 
-    Titles of all candidates are kept, texts of those shown (D_K) and of the pseudo-relevant ones.
+    The data holds titles of all candidates, and texts of those shown (D_K) or pseudo-relevant.
     """
     kept: list[tuple[Any, ...]] = []
     titles: dict[str, str] = {}
@@ -69,7 +70,7 @@ def fit(episodes: Episodes, budget: int) -> Fitted:
         more_titles, more_texts = _passages(episode, episodes)
         more_titles = {id: t for id, t in more_titles.items() if id not in titles}
         more_texts = {id: t for id, t in more_texts.items() if id not in texts}
-        packed = pack(episode)
+        packed = pack_episode(episode)
         # Two braces are counted with each part; they stand for the commas between parts.
         cost = sum(len(embed(part)) for part in (packed, more_titles, more_texts))
         if spent + cost > budget:
@@ -82,7 +83,7 @@ def fit(episodes: Episodes, budget: int) -> Fitted:
     return Fitted(len(kept), embed(_payload(ordered, titles, texts)))
 
 
-def pack(episode: Episode) -> dict[str, Any]:
+def pack_episode(episode: Episode) -> dict[str, Any]:
     """An episode as JSON holds it; a candidate is ``[id, score, relevant]``."""
     return _record(episode) | {
         "id": f"{episode.variant}/{episode.round}/{episode.question_id}/{episode.sample}",
@@ -150,12 +151,12 @@ def _place(episode: Episode) -> tuple[str, int, str, str, int]:
     )
 
 
-def _pack_call(call: Call) -> dict[str, Any]:
+def _pack_call(call: EpisodeCall) -> dict[str, Any]:
     found = [[one.id, round(one.score, _DIGITS), int(one.relevant)] for one in call.candidates]
     return _record(call) | {"candidates": found}
 
 
-def _record(record: Episode | Call) -> dict[str, Any]:
+def _record(record: Episode | EpisodeCall) -> dict[str, Any]:
     return {one.name: _short(getattr(record, one.name)) for one in fields(record)}
 
 

@@ -1,11 +1,11 @@
 """Learning curves (Figures 2 and 3): one panel per quantity, one colour per trained variant.
 
-Equal rows give equal bytes: no date, no random ids, fonts that matplotlib carries, no window.
+Equal rows give equal bytes: a picture holds no date and no random ids, its fonts come with
+matplotlib, and no window is opened.
 """
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -14,6 +14,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+
+from cosearch.tables.panels import Panel
 
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "cosearch",
@@ -26,16 +28,8 @@ _STYLE: dict[Any, Any] = {
     "grid.color": "#dddddd",
 }
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
-"""Okabe-Ito: told apart by colour-blind readers."""
+"""The Okabe-Ito colours, which colour-blind readers can tell apart."""
 _ACROSS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A column of the per-round rows and what the reader calls it."""
-
-    column: str
-    label: str
 
 
 def learning_curves(

@@ -1,7 +1,7 @@
-"""Trajectories of a training run for a reader: what was asked, said, found, shown and paid.
+"""Trajectories of a training run for a reader: question, turns, candidates, rankings and rewards.
 
-A round holds thousands of trajectories, a page some dozens. Which ones is decided here, without
-chance, so that what is rare in a round (a data set, an end, a case of Eq. 6) is among them.
+A round holds thousands of trajectories and a page some dozens. This module chooses them without
+random numbers, so that rare features of a round (a data set, an end, a case of Eq. 6) are shown.
 """
 
 import hashlib
@@ -30,11 +30,11 @@ _WHOLE = (
 _REASONING = "reason|think"
 _OPENED = re.compile(rf"\s*<(?:{_REASONING})>")
 _CLOSED = re.compile(rf"</(?!(?:{_REASONING})>)\w+>\s*$")
-"""Where a turn begins and where it ends, in every grammar an agent speaks (Section 3.1)."""
+"""How a turn begins and how it ends, in all formats of the agent (Section 3.1)."""
 
 
-class Passages(Protocol):
-    """Where titles and texts of passages are looked up; a corpus is one."""
+class PassageLookup(Protocol):
+    """Source of titles and texts of passages, such as a corpus."""
 
     def positions(self, ids: Sequence[str]) -> np.ndarray:
         """Positions of passages by id, -1 for an unknown one."""
@@ -46,7 +46,7 @@ class Passages(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LabelledCandidate:
     """A member of D_N: passage id, the retriever's score, and whether it is pseudo-relevant."""
 
     id: str
@@ -55,15 +55,15 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class EpisodeCall:
     """One search. ``ranking`` holds positions in ``candidates`` as shown, best first. ``output`` is
-    what the ranker wrote, ``mates`` are the rewards of its GRPO group, its own among them."""
+    the text that the ranker wrote, ``mates`` are the rewards of its whole GRPO group."""
 
     turn: int
     query: str
     output: str | None
     fault: str | None
-    candidates: tuple[Found, ...]
+    candidates: tuple[LabelledCandidate, ...]
     ranking: tuple[int, ...]
     has_answer: bool
     r_rel: float
@@ -78,8 +78,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One trajectory. ``round`` is that of its file, the first being 1. ``f1`` is 0 without an
-    answer, whatever the reward (Eq. 4) says."""
+    """One trajectory. ``round``: the number of its file, from 1. ``f1``: 0 for a trajectory without
+    an answer; it does not depend on the reward (Eq. 4)."""
 
     variant: str
     round: int
@@ -98,14 +98,15 @@ class Episode:
     advantage: float
     trained: bool
     mates: tuple[float, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[EpisodeCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Chosen trajectories, those to keep longest first, of all ``recorded`` in the chosen rounds.
+    """Chosen trajectories, the most important first.
 
-    ``passages`` holds what is known of their candidates, by id.
+    ``recorded``: number of trajectories in the chosen rounds. ``passages``: passage id -> passage,
+    for those candidates that the corpus knows.
     """
 
     chosen: tuple[Episode, ...]
@@ -114,7 +115,7 @@ class Episodes:
 
 
 def read_episodes(
-    runs: Mapping[str, Path], passages: Passages, *, yes_no_rule: str, limit: int
+    runs: Mapping[str, Path], passages: PassageLookup, *, yes_no_rule: str, limit: int
 ) -> Episodes:
     """At most ``limit`` trajectories of the first, middle and last round of every run.
 
@@ -147,10 +148,11 @@ def first_middle_last(folder: Path) -> list[tuple[int, Path]]:
 
 
 def spread(features: Mapping[Key, Sequence[str]], limit: int) -> list[Key]:
-    """At most ``limit`` keys in which as many features occur as can, and none crowds out others.
+    """At most ``limit`` keys that together have as many different features as possible.
 
-    Every step takes a trajectory with the most features not seen yet, then one whose features were
-    seen least; among equals the hash of the key decides, so no question is favoured.
+    Every step takes a trajectory with the most features that no taken one has, and among those one
+    whose features occur least among the taken ones. The hash of the key decides between equals, so
+    that the choice does not depend on the order of the questions.
     """
     alike: dict[tuple[str, ...], list[Key]] = {}
     for key in sorted(features, key=lambda key: hashlib.sha256(repr(key).encode()).digest()):
@@ -169,8 +171,9 @@ def spread(features: Mapping[Key, Sequence[str]], limit: int) -> list[Key]:
 def split_turns(text: str) -> tuple[str, ...]:
     """The agent's turns, which a rollout file joins by a blank line.
 
-    A turn may hold blank lines itself: the next one begins after a block that is no reasoning is
-    closed, or where reasoning is opened. A turn of neither form stays with the one before it.
+    A turn may hold blank lines itself. A new turn begins where the text before it ends with the
+    closing tag of a block other than reasoning, or where the text opens a reasoning block. Any
+    other part belongs to the turn before it.
     """
     turns: list[str] = []
     for part in text.split("\n\n"):
@@ -189,7 +192,8 @@ def _novelty(kinds: Sequence[str], seen: Counter[str]) -> tuple[int, float]:
 def _read_round(
     path: Path, label: str, number: int, yes_no_rule: str, limit: int
 ) -> tuple[int, list[Episode]]:
-    """How many trajectories a round has, and the chosen ones. Token ids are never read."""
+    """The number of trajectories in a round, and the chosen ones. The columns of token ids are left
+    unread, because they are large."""
     try:
         light = pl.scan_parquet(path).select(_LIGHT).collect()
         features = _features(light.to_dicts(), yes_no_rule)
@@ -254,10 +258,10 @@ def _episode(
     )
 
 
-def _call(row: Mapping[str, Any], mates: tuple[float, ...]) -> Call:
-    return Call(
+def _call(row: Mapping[str, Any], mates: tuple[float, ...]) -> EpisodeCall:
+    return EpisodeCall(
         output=row["text"],
-        candidates=tuple(Found(**found) for found in row["candidates"]),
+        candidates=tuple(LabelledCandidate(**found) for found in row["candidates"]),
         ranking=tuple(row["ranking"]),
         mates=mates,
         **{name: row[name] for name in ("turn", "query", "fault", "has_answer", "r_rel")},
@@ -276,8 +280,8 @@ def _f1(row: Mapping[str, Any], yes_no_rule: str) -> float:
     return answer_f1(row["answer"], row["golds"], yes_no_rule=yes_no_rule)
 
 
-def _look_up(episodes: Iterable[Episode], passages: Passages) -> dict[str, Passage]:
-    """All at once: a corpus looks through its ids for every question it is asked."""
+def _look_up(episodes: Iterable[Episode], passages: PassageLookup) -> dict[str, Passage]:
+    """Look up all passages in one call, because a corpus scans its ids at every call."""
     wanted = {found.id for one in episodes for call in one.calls for found in call.candidates}
     ids = sorted(wanted)
     if not ids:

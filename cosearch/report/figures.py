@@ -1,9 +1,9 @@
 """Figures 2 and 3, from the rollouts of every training round.
 
-The paper's Figure 2b is named Hit@5 but is its relevance reward (the curve of Figure 3b), and its
-Figure 2c counts messages of the transcript, 2 x searches + 2. So Hit@K, the relevance reward and
-searches are panels of their own here, and the published curves are laid over the quantity that
-they show; under profile ``paper`` only.
+The paper names its Figure 2b Hit@5, but the curve is the relevance reward of Figure 3b, and its
+Figure 2c counts messages of the transcript, 2 x searches + 2. Here Hit@K, the relevance reward and
+the number of searches have a panel each. Under profile ``paper`` the published curves are drawn
+over the quantity that they really show.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +13,10 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from cosearch.paper.published import OURS, figure_curve
-from cosearch.report.curves import Panel, learning_curves
-from cosearch.statistics.results import Scope
+from cosearch.report.curves import learning_curves
+from cosearch.statistics.scope import Scope
 from cosearch.tables.groups import AFTER, BEFORE, round_files
+from cosearch.tables.panels import Panel
 
 TRAINING_SCHEMA = pl.Schema(
     {

@@ -1,8 +1,8 @@
 """The report: one self-contained HTML page, and the same as Markdown.
 
-The page asks nothing of a network: a content policy forbids it, and admits one style and, where
-there are trajectories to browse, one script, both by hash. Every text it is given is escaped:
-questions and passages are other people's.
+The page loads nothing from a network. Its content policy forbids that and allows one style and,
+where there are trajectories to browse, one script, both by hash. Every text is escaped, because
+questions, passages and outputs of models are untrusted.
 """
 
 import base64
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from cosearch.report.browser import SCRIPT, fit, markup, source_hash
+from cosearch.report.browser import SCRIPT, fit_episodes, markup, source_hash
 from cosearch.report.episodes import Episodes
-from cosearch.tables.layout import Column, Row, Table, escape_markdown, printed
+from cosearch.tables.layout import Column, PrintedRow, Table, cell_text, escape_markdown
 
 PAGE_BYTES = 6_000_000
-"""The HTML page is kept below this by leaving out trajectories."""
+"""Largest size of the HTML page; trajectories beyond it are left out."""
 
 _STYLE = (files("cosearch.report") / "page" / "report.css").read_text("utf-8")
 _UNSEEN = (
@@ -24,12 +24,12 @@ _UNSEEN = (
     | dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}")
     | dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
 )
-"""Control signs and lone surrogates: no page may hold them, so they are shown as symbols."""
+"""Control characters and lone surrogates are not allowed in a page, so symbols stand for them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a gate says about a trained or evaluated row, and on what evidence."""
+class GateVerdict:
+    """The decision of a gate about a row, and the measures behind it."""
 
     subject: str
     check: str
@@ -48,8 +48,8 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """A key number. ``interval`` holds its bounds; ``note`` says whose number, and what interval
-    it is."""
+    """A key number. ``interval``: its lower and upper bound. ``note``: the verdict on it, or whose
+    number it is."""
 
     label: str
     value: float | int
@@ -60,16 +60,16 @@ class Highlight:
     def text(self) -> str:
         """The number, and its interval in brackets."""
         column = Column(self.label, self.digits)
-        number = printed(self.value, column)
+        number = cell_text(self.value, column)
         if self.interval is None:
             return number
-        low, high = (printed(float(bound), column) for bound in self.interval)
+        low, high = (cell_text(float(bound), column) for bound in self.interval)
         return f"{number} [{low}, {high}]"
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A heading, some words, tables and pictures."""
+class ReportSection:
+    """A section of the page: heading, note, tables and pictures."""
 
     name: str
     title: str
@@ -80,7 +80,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The two faces of a report."""
+    """A report as HTML and as Markdown."""
 
     html: str
     markdown: str
@@ -92,14 +92,14 @@ def render(
     summary: str,
     note: str,
     highlights: Sequence[Highlight],
-    sections: Sequence[Section],
+    sections: Sequence[ReportSection],
     episodes: Episodes | None = None,
 ) -> Pages:
-    """The report of one profile; sections without tables, pictures and words are left out.
+    """The report of one profile. A section without tables, pictures and note is left out.
 
-    ``summary``: what was run. ``note``: what kind of numbers these are (the profile); it stands on
-    top. ``episodes``: trajectories to browse. They and the clocks stand on the HTML page only, so
-    that equal runs write equal Markdown.
+    ``summary``: what was run. ``note``: which profile made the numbers; it stands on top.
+    ``episodes``: trajectories to browse. They and the measured seconds stand on the HTML page only,
+    so that equal runs write equal Markdown.
     """
     filled = [one for one in sections if one.tables or one.pictures or one.note]
     top = _Top(title, summary, note, highlights)
@@ -117,10 +117,10 @@ class _Top:
     highlights: Sequence[Highlight]
 
 
-def verdict_table(verdicts: Sequence[Verdict], profile: str) -> Table:
+def verdict_table(verdicts: Sequence[GateVerdict], profile: str) -> Table:
     """Gate verdicts as given; a row that failed is withheld from the tables of results."""
     rows = [
-        Row(one.subject, (one.check, "passed" if one.passed else "failed", one.evidence))
+        PrintedRow(one.subject, (one.check, "passed" if one.passed else "failed", one.evidence))
         for one in verdicts
     ]
     columns = tuple(Column(name, text=True) for name in ("check", "verdict", "evidence"))
@@ -133,24 +133,24 @@ def manifest_table(manifest: Sequence[Mapping[str, str | int]], profile: str) ->
     fields = [field for field in manifest[0] if field != "name"]
     if any([field for field in one if field != "name"] != fields for one in manifest):
         raise ValueError("records of the data manifest have different fields")
-    rows = [Row(str(one["name"]), tuple(one[field] for field in fields)) for one in manifest]
+    rows = [PrintedRow(str(one["name"]), tuple(one[field] for field in fields)) for one in manifest]
     note = "Source, revision and hash of every set the numbers rest on."
     columns = tuple(Column(field, text=field != "rows") for field in fields)
     return Table("manifest", "Data sets", note, profile, columns, tuple(rows), head="Data set")
 
 
-def _html(top: _Top, sections: Sequence[Section], episodes: Episodes | None) -> str:
+def _html(top: _Top, sections: Sequence[ReportSection], episodes: Episodes | None) -> str:
     """The page. Trajectories get the bytes that everything else leaves of ``PAGE_BYTES``."""
     if episodes is None:
         return _document(top, sections, "")
     none = replace(episodes, chosen=())
-    bare = _document(top, sections, markup(none, fit(none, 0), PAGE_BYTES))
+    bare = _document(top, sections, markup(none, fit_episodes(none, 0), PAGE_BYTES))
     # The sentences about how many are shown grow with what is shown.
     budget = PAGE_BYTES - len(bare.encode("utf-8")) - 200
-    return _document(top, sections, markup(episodes, fit(episodes, budget), PAGE_BYTES))
+    return _document(top, sections, markup(episodes, fit_episodes(episodes, budget), PAGE_BYTES))
 
 
-def _document(top: _Top, sections: Sequence[Section], browser: str) -> str:
+def _document(top: _Top, sections: Sequence[ReportSection], browser: str) -> str:
     links = [(one.name, one.title) for one in sections]
     links += [("episodes", "Trajectories")] if browser else []
     anchors = "".join(f'<a href="#section-{name}">{html.escape(t)}</a>' for name, t in links)
@@ -188,7 +188,7 @@ def _html_top(top: _Top) -> str:
     )
 
 
-def _html_section(section: Section) -> str:
+def _html_section(section: ReportSection) -> str:
     heading = f"<h2>{html.escape(section.title)}</h2>"
     words = [f"<p>{html.escape(section.note)}</p>"] if section.note else []
     parts = [heading, *words, *map(_html_picture, section.pictures), *map(_boxed, section.tables)]
@@ -211,7 +211,7 @@ def _html_picture(picture: Picture) -> str:
     )
 
 
-def _markdown(top: _Top, sections: Sequence[Section]) -> str:
+def _markdown(top: _Top, sections: Sequence[ReportSection]) -> str:
     parts = [f"# {escape_markdown(top.title)}", f"> {escape_markdown(top.note)}"]
     parts += [escape_markdown(top.summary)] if top.summary else []
     if top.highlights:

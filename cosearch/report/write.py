@@ -9,28 +9,29 @@ from matplotlib.figure import Figure
 
 from cosearch.data.corpus import Corpus
 from cosearch.files.artifacts import Paths, read_json, write_bytes, write_text
+from cosearch.paper.check import check_paper
 from cosearch.report.curves import learning_curves, png, svg
 from cosearch.report.episodes import Episodes, read_episodes
 from cosearch.report.figures import groups_figure, training_figure, training_rounds
 from cosearch.report.markup import (
+    GateVerdict,
     Highlight,
     Picture,
-    Section,
-    Verdict,
+    ReportSection,
     manifest_table,
     render,
     verdict_table,
 )
 from cosearch.statistics.comparisons import compare
-from cosearch.statistics.results import Result, by_system
-from cosearch.tables.evidence import Evidence, Gates, row_of
+from cosearch.statistics.results import Result, row_of
+from cosearch.tables.evidence import Evidence, Gates
 from cosearch.tables.groups import group_rounds
-from cosearch.tables.layout import Column, Row, Table
+from cosearch.tables.layout import Column, PrintedRow, Table
+from cosearch.tables.panels import PANELS
+from cosearch.tables.paper_check import paper_check_table
 from cosearch.tables.publish import (
-    PANELS,
     ablation_tables,
     behaviour_tables,
-    check_table,
     oracle_gap_tables,
     read_curves,
     result_tables,
@@ -43,17 +44,19 @@ EPISODES = 24
 
 
 def write_report(paths: Paths, found: Evidence, target: Path) -> None:
-    """report.html (self-contained), report.md and the figures as pictures. The page shows clocks,
-    so it is no output that dvc.lock could name; report.md is."""
+    """Write report.html (self-contained), report.md and the figures as pictures.
+
+    The page shows measured seconds, which differ from run to run, so dvc.lock names report.md only.
+    """
     pictures = []
-    for name, title, figure in figures(found):
+    for name, title, figure in report_figures(found):
         pictures.append(Picture(name, title, svg(figure)))
         write_text(target / f"{name}.svg", pictures[-1].svg)
         write_bytes(target / f"{name}.png", png(figure))
     profile = found.scope.profile
     pages = render(
         title=f"CoSearch: results of profile {profile}",
-        summary=f"{len(by_system(found.results))} evaluated systems,"
+        summary=f"{len(found.results.by_system)} evaluated systems,"
         f" {sum(map(len, found.runs.values()))} training runs.",
         note=found.scope.note("Every number on this page was computed by this pipeline"),
         highlights=list(highlights(found)),
@@ -64,35 +67,37 @@ def write_report(paths: Paths, found: Evidence, target: Path) -> None:
     write_text(target / "report.md", pages.markdown)
 
 
-def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list[Section]:
-    """The page from results to data."""
+def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list[ReportSection]:
+    """The sections of the page in order, from results to data."""
     profile = found.scope.profile
     verdicts = list(gate_verdicts(found.gates))
     gates = (verdict_table(verdicts, profile),) if verdicts else ()
-    seconds = evaluation_seconds(paths, found.results)
+    seconds = evaluation_seconds(paths, found.results.evaluated)
     behaviour = (retriever_table(paths, found.scope), *behaviour_tables(found, seconds))
     training = (*training_tables(found), *training_cost(paths, found))
     manifest = (manifest_table(list(manifest_rows(paths)), profile),)
     return [
-        Section("results", "Results", tables=(*result_tables(found), *oracle_gap_tables(found))),
-        Section("ablations", "Ablations", tables=tuple(ablation_tables(found))),
-        Section("behaviour", "Behaviour and cost", tables=behaviour),
-        Section("training", "Training", tables=training, pictures=tuple(pictures)),
-        Section("gates", "Gates", tables=gates),
-        Section("paper", "The paper's own numbers", tables=(check_table(),)),
-        Section("data", "Data", tables=manifest),
+        ReportSection(
+            "results", "Results", tables=(*result_tables(found), *oracle_gap_tables(found))
+        ),
+        ReportSection("ablations", "Ablations", tables=tuple(ablation_tables(found))),
+        ReportSection("behaviour", "Behaviour and cost", tables=behaviour),
+        ReportSection("training", "Training", tables=training, pictures=tuple(pictures)),
+        ReportSection("gates", "Gates", tables=gates),
+        ReportSection(
+            "paper", "The paper's own numbers", tables=(paper_check_table(check_paper()),)
+        ),
+        ReportSection("data", "Data", tables=manifest),
     ]
 
 
-def figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
+def report_figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
     """Name, title and figure: Figures 2 and 3 from the rollouts, and the curves of every run."""
-    labels = found.scope.labels
+    label = found.scope.label
     shown = [name for name in found.tables.training_curves if name in found.runs]
     if shown:
         rounds = {
-            labels.get(name, name): [
-                training_rounds(folder, top_k=found.top_k) for folder in found.runs[name]
-            ]
+            label(name): [training_rounds(folder, top_k=found.top_k) for folder in found.runs[name]]
             for name in shown
         }
         figure = training_figure(rounds, top_k=found.top_k, scope=found.scope)
@@ -100,7 +105,7 @@ def figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
     grouped = [name for name in found.tables.groups[:1] if name in found.runs]
     for name in grouped:
         frames = [group_rounds(f / "rollouts", found.groups[name]) for f in found.runs[name]]
-        figure = groups_figure(frames, label=labels.get(name, name), scope=found.scope)
+        figure = groups_figure(frames, label=label(name), scope=found.scope)
         yield "figure_3", "Rewards and groups (layout of Figure 3)", figure
     curves = read_curves(found)
     held = [p for p in PANELS if any(p.column in f.columns for fs in curves.values() for f in fs)]
@@ -110,20 +115,14 @@ def figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
 
 
 def highlights(found: Evidence) -> Iterator[Highlight]:
-    """The declared comparisons in F1 that the scope holds, the first four."""
+    """The first four declared comparisons in F1 of which the scope holds both sides."""
     chosen = [
         one
         for one in found.comparisons
-        if one.metric == "f1" and found.evaluated([one.left, one.right])
+        if one.metric == "f1" and found.results.knows_all(one.left, one.right)
     ]
     for one in chosen[:4]:
-        outcome = compare(
-            found.results,
-            one,
-            scope=found.scope,
-            statistics=found.statistics,
-            status=found.status,
-        )
+        outcome = compare(found.results, one)
         if outcome.interval is not None:
             interval = outcome.interval
             label = f"F1 of {found.scope.label(one.left)} less {found.scope.label(one.right)}"
@@ -132,9 +131,9 @@ def highlights(found: Evidence) -> Iterator[Highlight]:
 
 
 def browsed(paths: Paths, found: Evidence) -> Episodes | None:
-    """Trajectories of every training run."""
+    """Trajectories of every training run; None without any run."""
     runs = {
-        f"{found.scope.labels.get(variant, variant)}, seed {row_of(folder)[1]}": folder / "rollouts"
+        f"{found.scope.label(variant)}, seed {row_of(folder)[1]}": folder / "rollouts"
         for variant, folders in found.runs.items()
         for folder in folders
     }
@@ -145,7 +144,7 @@ def browsed(paths: Paths, found: Evidence) -> Episodes | None:
 
 
 def evaluation_seconds(paths: Paths, results: Sequence[Result]) -> dict[str, float] | None:
-    """Seconds per question of every system whose timing is at hand; None without any."""
+    """System -> seconds per question, for systems with a recorded timing; None without any."""
     seconds = {}
     for result in results:
         path = paths.timing(f"evaluate@{result.system}-{result.seed}")
@@ -155,7 +154,8 @@ def evaluation_seconds(paths: Paths, results: Sequence[Result]) -> dict[str, flo
 
 
 def training_cost(paths: Paths, found: Evidence) -> Iterator[Table]:
-    """Seconds of every training run by phase, and the tokens that its policies sampled."""
+    """A table of the seconds of every training run by phase, and of the tokens that its policies
+    sampled; no table without a run."""
     phases = ("rollout", "score", "update_agent", "update_ranker", "evaluate", "checkpoint")
     rows = []
     for variant, folders in found.runs.items():
@@ -164,8 +164,8 @@ def training_cost(paths: Paths, found: Evidence) -> Iterator[Table]:
             path = paths.timing(f"train@{name}-{seed}")
             seconds = read_json(path)["seconds"] if path.is_file() else {}
             cells = (*(seconds.get(phase) for phase in phases), seconds.get("total"))
-            label = found.scope.labels.get(variant, variant)
-            rows.append(Row(f"{label}, seed {seed}", (*cells, sampled_tokens(folder))))
+            label = found.scope.label(variant)
+            rows.append(PrintedRow(f"{label}, seed {seed}", (*cells, sampled_tokens(folder))))
     if rows:
         names = (*(phase.replace("_", " ") for phase in phases), "total")
         columns = [Column(name, 1, clock=True) for name in names]
@@ -191,8 +191,8 @@ def sampled_tokens(folder: Path) -> int:
     return int(total or 0)
 
 
-def gate_verdicts(gates: Gates) -> Iterator[Verdict]:
-    """One line per ranker and seed."""
+def gate_verdicts(gates: Gates) -> Iterator[GateVerdict]:
+    """One line per ranker and seed that was measured."""
     for (variant, seed), verdict in gates.items():
         measures: Mapping[str, float] | None = verdict["measures"]
         if measures is None:
@@ -204,7 +204,7 @@ def gate_verdicts(gates: Gates) -> Iterator[Verdict]:
             f" identity {measures['identity_share']:.3f}"
         )
         passed = not verdict["refused"]
-        yield Verdict(f"{variant} (seed {seed})", "reads content", passed, evidence)
+        yield GateVerdict(f"{variant} (seed {seed})", "reads content", passed, evidence)
 
 
 def manifest_rows(paths: Paths) -> Iterator[dict[str, str | int]]:

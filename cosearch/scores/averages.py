@@ -1,11 +1,11 @@
 """Named averages over data sets. The paper mixes two of them (its Table 3); here each has a name.
 
-``macro`` is the mean of the sets present (macro7 of the seven). ``macro_groups`` is the mean of the
-single-hop mean and the multi-hop mean. ``micro`` pools questions: sets weigh by their number.
+``macro`` is the mean of the sets present. ``macro_groups`` is the mean of the single-hop mean and
+the multi-hop mean. ``micro`` pools questions, so that a set weighs by its number of questions.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import fsum
 
@@ -48,10 +48,10 @@ def average(name: str, kinds: Mapping[str, str]) -> Average:
 
 
 def every_average(kinds: Mapping[str, str], counts: Mapping[str, int]) -> dict[str, Average]:
-    """``macro``, ``macro_groups`` and ``micro`` over data sets, those that exist.
+    """``macro``, ``macro_groups`` and ``micro`` over data sets, as far as they exist.
 
     ``counts``: questions per data set, empty where nothing was run; then there is no ``micro``.
-    ``macro_groups`` needs sets of both kinds.
+    ``macro_groups`` exists where there are sets of both kinds.
     """
     found = {"macro": average("macro", kinds)}
     if set(kinds.values()) == set(KINDS):
@@ -62,10 +62,22 @@ def every_average(kinds: Mapping[str, str], counts: Mapping[str, int]) -> dict[s
     return found
 
 
+def single_sets(datasets: Iterable[str]) -> dict[str, Average]:
+    """Every data set as an average of itself alone."""
+    return {name: Average(name, {name: 1.0}) for name in datasets}
+
+
+def sets_and_kinds(kinds: Mapping[str, str]) -> dict[str, Average]:
+    """Every data set alone, then the mean of each kind that has sets."""
+    present = [kind for kind in KINDS if kind in kinds.values()]
+    return single_sets(kinds) | {kind: kind_average(kind, kinds) for kind in present}
+
+
 def over_kinds(look: Average, kinds: Mapping[str, str]) -> Average | None:
     """The same average over the cells ``single`` and ``multi``; None where one of them is empty.
 
-    Right for averages that weigh the sets of one kind alike: ``macro`` and ``macro_groups``.
+    It is exact for averages that give all sets of one kind the same weight: ``macro`` and
+    ``macro_groups``.
     """
     weights = dict.fromkeys(KINDS, 0.0)
     for name, weight in look.weights.items():

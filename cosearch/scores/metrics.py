@@ -105,7 +105,7 @@ def predictions_frame(
     frame = pl.DataFrame(rows, schema=PREDICTION_COLUMNS)
     if frame.select("dataset", "question_id").is_duplicated().any():
         raise ValueError(f"{system}: a question stands twice in the trajectories")
-    check_scores(frame)
+    check_score_bounds(frame)
     return frame
 
 
@@ -147,7 +147,7 @@ def _scores(trajectory: Trajectory, rule: str) -> dict[str, float]:
     }
 
 
-def check_scores(predictions: pl.DataFrame) -> None:
+def check_score_bounds(predictions: pl.DataFrame) -> None:
     """Raise ValueError unless 0 <= EM <= F1 <= 1 holds in every row, under both yes/no rules."""
     for column in SCORES[1:]:
         good = (pl.col("em") >= 0) & (pl.col("em") <= pl.col(column)) & (pl.col(column) <= 1)

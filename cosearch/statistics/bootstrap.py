@@ -1,9 +1,9 @@
 """Paired bootstrap intervals for the difference of two systems on the same questions.
 
-The unit that is resampled is the question: with several seeds a question carries the answers of all
-its seeds with it, because they are not independent. Only how often each *distinct* difference
-occurs matters for a mean, so a draw is a multinomial over distinct rows: exact, quick for tens of
-thousands of questions, and independent of the order of the rows.
+The question is the unit that is resampled. With several seeds a draw takes a question together
+with the answers of all its seeds, because these are not independent. A mean depends only on how
+often each *distinct* difference occurs, so a draw is a multinomial over the distinct rows. This is
+exact, fast for tens of thousands of questions, and independent of the order of the rows.
 """
 
 from collections import Counter
@@ -17,8 +17,10 @@ import numpy as np
 from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 
+from cosearch.params.rows import Statistics
+
 _CHUNK = 512
-"""Draws made at once: bounds memory, does not change the stream of random numbers."""
+"""Number of draws made at once. It bounds memory and leaves the random numbers as they are."""
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +37,7 @@ class Interval:
 
     @property
     def verdict(self) -> str:
-        """``above 0``, ``below 0`` or ``spans 0``; a bound that is 0 spans it."""
+        """``above 0``, ``below 0`` or ``spans 0``; an interval with a bound at 0 spans it."""
         if self.low > 0:
             return "above 0"
         return "below 0" if self.high < 0 else "spans 0"
@@ -44,71 +46,67 @@ class Interval:
 def paired_interval(
     left: Floats,
     right: Floats,
+    statistics: Statistics,
     *,
-    level: float = 0.95,
-    draws: int,
-    seed: int,
     strata: NDArray[np.str_] | None = None,
     weights: Mapping[str, float] | None = None,
-    resample_seeds: bool = False,
 ) -> Interval:
     """Interval of mean(left) - mean(right); row i of both is the same question.
 
     ``left``, ``right``: shape (questions,) or (questions, seeds), column j the same seed.
-    ``strata``: the data set of each question; draws then stay inside each set, and the statistic is
-    the average of set means with ``weights`` (default: equal, which is macro), the number a table
-    prints. ``resample_seeds`` also draws seeds: the interval then covers another training, too.
-    Raises ValueError for shapes that do not pair, no question, or strata without weight.
+    ``strata``: the data set of each question, shape (questions,); draws then stay inside each set,
+    and the statistic is the average of set means with ``weights`` (default: equal, which is macro),
+    the number a table prints. With ``statistics.resample_seeds`` seeds are drawn as well, so that
+    the interval also covers the difference between two trainings. Raises ValueError for shapes
+    that do not pair, no question, or strata without weight.
     """
     difference = _paired(left, right)
-    rng = Generator(PCG64(seed))
+    rng = Generator(PCG64(statistics.seed))
     parts = _strata(difference, strata, weights)
     drawn = [
         sum(
             weight * _sums(_seed_mean(rows, picked), count, rng)[:, 0] / len(rows)
             for weight, rows in parts
         )
-        for picked, count in _seed_picks(difference.shape[1], draws, rng, resample_seeds)
+        for picked, count in _seed_picks(difference.shape[1], statistics, rng)
     ]
     every = range(difference.shape[1])
     estimate = sum(
         weight * _total(_seed_mean(rows, every))[0] / len(rows) for weight, rows in parts
     )
-    return _interval(float(estimate), np.concatenate(drawn), level)
+    return _interval(float(estimate), np.concatenate(drawn), statistics.level)
 
 
 def ratio_interval(
     left: tuple[Floats, Floats],
     right: tuple[Floats, Floats],
-    *,
-    level: float = 0.95,
-    draws: int,
-    seed: int,
-    resample_seeds: bool = False,
+    statistics: Statistics,
 ) -> Interval:
     """Interval of ``sum(hits) / sum(calls)`` of left minus that of right, questions as clusters.
 
-    Each side is (hits, calls), both of shape (questions,) or (questions, seeds): Hit@k given I_ans
-    has as many calls per question as the agent happened to make, so it is a ratio, not a mean.
-    Draws without a call on one side are left out. Raises ValueError if a side has no call at all.
+    Each side is (hits, calls), both of shape (questions,) or (questions, seeds). Hit@k given I_ans
+    has as many calls per question as the agent made, so it is a ratio, not a mean. Draws without a
+    call on one side are left out. Raises ValueError if a side has no call at all.
     """
     sides = [_table(part) for part in (*left, *right)]
     if len({part.shape for part in sides}) != 1:
         raise ValueError(f"sides do not pair: {[part.shape for part in sides]}")
     if not sides[1].sum() or not sides[3].sum():
         raise ValueError("a side has no call with an answer among its candidates")
-    rng = Generator(PCG64(seed))
+    rng = Generator(PCG64(statistics.seed))
     drawn = [
         _ratio_difference(_sums(_seed_sums(sides, picked), count, rng))
-        for picked, count in _seed_picks(sides[0].shape[1], draws, rng, resample_seeds)
+        for picked, count in _seed_picks(sides[0].shape[1], statistics, rng)
     ]
     total = _total(_seed_sums(sides, range(sides[0].shape[1])))[np.newaxis, :]
     values = np.concatenate(drawn)
-    return _interval(float(_ratio_difference(total)[0]), values[np.isfinite(values)], level)
+    finite = values[np.isfinite(values)]
+    return _interval(float(_ratio_difference(total)[0]), finite, statistics.level)
 
 
 def minimal_detectable_effect(standard_error: float, *, level: float, power: float) -> float:
-    """The smallest true difference that an interval of ``level`` clears 0 for with ``power``.
+    """The smallest true difference whose interval of ``level`` excludes 0 with probability
+    ``power``.
 
     Normal approximation: (z of (1 + level) / 2 + z of power) standard errors of the difference.
     """
@@ -148,18 +146,18 @@ def _strata(
 
 
 def _seed_picks(
-    seeds: int, draws: int, rng: Generator, resample: bool
+    seeds: int, statistics: Statistics, rng: Generator
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """Seeds taken together in a draw, and for how many of the draws.
 
     Resampling picks ``seeds`` of them with replacement; equal picks share their draws.
     """
-    if not resample or seeds == 1:
-        yield tuple(range(seeds)), draws
+    if not statistics.resample_seeds or seeds == 1:
+        yield tuple(range(seeds)), statistics.draws
         return
     picks = list(combinations_with_replacement(range(seeds), seeds))
     ways = [factorial(seeds) / prod(factorial(n) for n in Counter(pick).values()) for pick in picks]
-    counts = rng.multinomial(draws, np.array(ways) / seeds**seeds)
+    counts = rng.multinomial(statistics.draws, np.array(ways) / seeds**seeds)
     yield from ((pick, int(count)) for pick, count in zip(picks, counts, strict=True) if count)
 
 
@@ -184,7 +182,7 @@ def _sums(rows: Floats, draws: int, rng: Generator) -> Floats:
 
 
 def _total(rows: Floats) -> Floats:
-    """Column sums of the rows themselves, in an order that does not depend on theirs."""
+    """Column sums of the rows themselves. The order of the rows does not change the result."""
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
     total: Floats = counts @ distinct
     return total

@@ -1,12 +1,14 @@
-"""Declared comparisons of two systems: the difference, its paired interval, its verdict."""
+"""Declared comparisons of two systems: their difference and its paired bootstrap interval."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from cosearch.params.rows import Comparison, Statistics
 from cosearch.scores.averages import Average
 from cosearch.statistics.bootstrap import (
     Floats,
@@ -15,41 +17,32 @@ from cosearch.statistics.bootstrap import (
     paired_interval,
     ratio_interval,
 )
-from cosearch.statistics.results import Result, Scope, by_system, datasets, questions
+from cosearch.statistics.results import NOT_RUN, Result, ResultSet, questions
+
+Seeds = Sequence[Result]
+"""Results of one system, one per seed."""
 
 _HIT = re.compile(r"hit_([1-9][0-9]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """``metric``: ``f1``, ``em`` or ``hit_k`` (Hit@k given that D_N holds an answer)."""
+def check_comparison(comparison: Comparison) -> None:
+    """Raise ValueError for an unknown metric or a system that is compared with itself.
 
-    left: str
-    right: str
-    metric: str
-
-    def __post_init__(self) -> None:
-        if self.metric not in ("f1", "em") and not _HIT.fullmatch(self.metric):
-            raise ValueError(f"metric {self.metric!r} is neither f1, em nor hit_<k>")
-        if self.left == self.right:
-            raise ValueError(f"{self.left} is compared with itself")
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """``draws`` resamples from ``seed``; ``resample_seeds``: the interval also covers another
-    training; ``power``: of the smallest detectable difference."""
-
-    level: float
-    draws: int
-    seed: int
-    resample_seeds: bool
-    power: float
+    Metrics are ``f1``, ``em`` and ``hit_k`` (Hit@k given that D_N holds an answer).
+    """
+    if comparison.metric not in ("f1", "em") and not _HIT.fullmatch(comparison.metric):
+        raise ValueError(f"metric {comparison.metric!r} is neither f1, em nor hit_<k>")
+    if comparison.left == comparison.right:
+        raise ValueError(f"{comparison.left} is compared with itself")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Values of both sides and the interval of their difference, or the ``status`` why not."""
+    """Values of both sides and the interval of their difference, or the ``status`` in their place.
+
+    ``detectable``: the smallest true difference that such an interval would detect. ``by_seed``:
+    the difference at every seed.
+    """
 
     comparison: Comparison
     left: float | None = None
@@ -60,36 +53,26 @@ class Outcome:
     status: str | None = None
 
 
-def compare(
-    results: Sequence[Result],
-    comparison: Comparison,
-    *,
-    scope: Scope,
-    statistics: Statistics,
-    status: Mapping[str, str],
-) -> Outcome:
-    """Left minus right over the seeds both have. F1 and EM are averaged as the scope says.
+def compare(results: ResultSet, comparison: Comparison) -> Outcome:
+    """Left minus right over the seeds that both have. The scope's average is taken of F1 and EM.
 
-    A side that was not run or has a status (withheld, diverged) makes an Outcome with a status.
+    The outcome has a status instead of numbers where a side was not run or has a status itself.
     """
     for side in (comparison.left, comparison.right):
-        if side in status:
-            return Outcome(comparison, status=f"{scope.label(side)}: {status[side]}")
-    systems = by_system(results)
-    left, right = (systems.get(side, []) for side in (comparison.left, comparison.right))
+        if side in results.status:
+            why = f"{results.scope.label(side)}: {results.status[side]}"
+            return Outcome(comparison, status=why)
+    left, right = (results.seeds_of(side) for side in (comparison.left, comparison.right))
     if not left or not right:
-        return Outcome(comparison, status="not run")
+        return Outcome(comparison, status=NOT_RUN)
     left, right = common_seeds(left, right)
     if not left:
         return Outcome(comparison, status="no seed in common")
-    if _HIT.fullmatch(comparison.metric):
-        return _compare_hits(comparison, left, right, statistics)
-    return _compare_means(comparison, left, right, scope, statistics)
+    build = _compare_hits if _HIT.fullmatch(comparison.metric) else _compare_means
+    return build(comparison, left, right, results)
 
 
-def common_seeds(
-    left: Sequence[Result], right: Sequence[Result]
-) -> tuple[list[Result], list[Result]]:
+def common_seeds(left: Seeds, right: Seeds) -> tuple[Seeds, Seeds]:
     """Both sides cut to the seeds they share, in the same order."""
     seeds = {one.seed for one in left} & {one.seed for one in right}
     kept = ([one for one in side if one.seed in seeds] for side in (left, right))
@@ -98,81 +81,58 @@ def common_seeds(
 
 
 def _compare_means(
-    comparison: Comparison,
-    left: list[Result],
-    right: list[Result],
-    scope: Scope,
-    statistics: Statistics,
+    comparison: Comparison, left: Seeds, right: Seeds, results: ResultSet
 ) -> Outcome:
-    column = scope.f1 if comparison.metric == "f1" else comparison.metric
-    average = scope.average_of(datasets([*left, *right], scope))
+    column = results.scope.f1 if comparison.metric == "f1" else comparison.metric
+    average = replace(results, evaluated=[*left, *right]).average
     values = [
         [average.of({name: one.mean(column, name) for name in average.weights}) for one in side]
         for side in (left, right)
     ]
-    interval = mean_interval(left, right, column, average=average, statistics=statistics)
-    return _outcome(comparison, np.array(values), interval, statistics)
+    interval = mean_interval(left, right, column, average, results.statistics)
+    return _outcome(comparison, np.array(values), interval, results.statistics)
 
 
 def mean_interval(
-    left: Sequence[Result],
-    right: Sequence[Result],
-    column: str,
-    *,
-    average: Average,
-    statistics: Statistics,
+    left: Seeds, right: Seeds, column: str, average: Average, statistics: Statistics
 ) -> Interval:
     """Interval of the difference of an average over the sets it names; seeds align by position."""
-    index = questions(left[0])
-    inside = index["dataset"].is_in(list(average.weights)).to_numpy()
+    inside, strata = _questions_of(left[0], average)
     return paired_interval(
         score_matrix(left, column)[inside],
         score_matrix(right, column)[inside],
-        level=statistics.level,
-        draws=statistics.draws,
-        seed=statistics.seed,
-        strata=index["dataset"].to_numpy()[inside],
+        statistics,
+        strata=strata,
         weights=average.weights,
-        resample_seeds=statistics.resample_seeds,
     )
 
 
 def value_interval(
-    results: Sequence[Result], column: str, *, average: Average, statistics: Statistics
+    results: Seeds, column: str, average: Average, statistics: Statistics
 ) -> Interval:
     """Interval of an average itself, over the sets that it names."""
-    index = questions(results[0])
-    inside = index["dataset"].is_in(list(average.weights)).to_numpy()
+    inside, strata = _questions_of(results[0], average)
     scores = score_matrix(results, column)[inside]
     return paired_interval(
-        scores,
-        np.zeros_like(scores),
-        level=statistics.level,
-        draws=statistics.draws,
-        seed=statistics.seed,
-        strata=index["dataset"].to_numpy()[inside],
-        weights=average.weights,
-        resample_seeds=statistics.resample_seeds,
+        scores, np.zeros_like(scores), statistics, strata=strata, weights=average.weights
     )
 
 
-def _compare_hits(
-    comparison: Comparison, left: list[Result], right: list[Result], statistics: Statistics
-) -> Outcome:
+def _questions_of(result: Result, average: Average) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    """Which of a result's questions the average counts, and the data sets of those."""
+    index = questions(result)
+    inside = index["dataset"].is_in(list(average.weights)).to_numpy()
+    return inside, index["dataset"].to_numpy()[inside]
+
+
+def _compare_hits(comparison: Comparison, left: Seeds, right: Seeds, results: ResultSet) -> Outcome:
     sides = [hit_matrices(side, comparison.metric) for side in (left, right)]
     if not all(calls.sum(axis=0).all() for _, calls in sides):
         return Outcome(comparison, status="no call with an answer among its candidates")
-    interval = ratio_interval(
-        sides[0],
-        sides[1],
-        level=statistics.level,
-        draws=statistics.draws,
-        seed=statistics.seed,
-        resample_seeds=statistics.resample_seeds,
-    )
+    interval = ratio_interval(sides[0], sides[1], results.statistics)
     by_seed = np.array([hits.sum(axis=0) / calls.sum(axis=0) for hits, calls in sides])
     pooled = [float(hits.sum() / calls.sum()) for hits, calls in sides]
-    return _outcome(comparison, by_seed, interval, statistics, pooled)
+    return _outcome(comparison, by_seed, interval, results.statistics, pooled)
 
 
 def _outcome(
@@ -196,14 +156,14 @@ def _outcome(
     )
 
 
-def score_matrix(results: Sequence[Result], column: str) -> Floats:
+def score_matrix(results: Seeds, column: str) -> Floats:
     """(questions, seeds) of a predictions column, questions sorted by data set and id."""
     return np.column_stack(
         [result.predictions.sort("dataset", "question_id")[column].to_numpy() for result in results]
     )
 
 
-def hit_matrices(results: Sequence[Result], column: str) -> tuple[Floats, Floats]:
+def hit_matrices(results: Seeds, column: str) -> tuple[Floats, Floats]:
     """Hits, and calls with an answer among their candidates; both (questions, seeds)."""
     joined = [
         questions(result).join(

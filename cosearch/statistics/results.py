@@ -1,8 +1,13 @@
-"""What a table is made of: the evaluated systems, and the frame they are looked at in."""
+"""Evaluated systems: one result per system and seed, and the set of results of a scope.
+
+Every table asks one ``ResultSet``: which systems have numbers, why others have none, which results
+may stand in one table, and under which bootstrap settings intervals are drawn.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import fsum
 from pathlib import Path
 
@@ -10,19 +15,21 @@ import polars as pl
 
 from cosearch.files.artifacts import read_frame, read_json
 from cosearch.files.hashes import check_hashes
-from cosearch.scores.averages import Average, average
+from cosearch.params import rows
+from cosearch.scores.averages import Average
+from cosearch.statistics.scope import Scope
 
-PROFILE_NOTES = {
-    "tiny": "profile tiny: a generated world, not comparable with the paper",
-    "mini": "profile mini: small models on a part of the data, not comparable with the paper",
-    "paper": "profile paper: the published setting",
-}
+NOT_RUN = "not run"
+"""What stands in place of the numbers of a system that was not evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One system at one seed. ``key`` is what must be equal for numbers to stand in one table:
-    corpus hash, retriever manifest hash, top_k, metric rule."""
+    """One system at one seed.
+
+    ``key``: corpus hash, retriever manifest hash, top_k and metric rule. They must be equal for
+    numbers to stand in one table.
+    """
 
     system: str
     seed: int
@@ -36,117 +43,104 @@ class Result:
         return fsum(values) / len(values)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The frame of a table. ``kinds`` and ``labels`` give the order of data sets and systems.
+@dataclass(frozen=True)
+class ResultSet:
+    """The evaluated systems of a scope.
 
-    ``rule``: yes/no rule of the F1 (``bag`` or ``squad``). ``average``: ``macro`` or
-    ``macro_groups``: the one that verdicts and drops rest on.
+    ``status``: system -> the text that stands in place of its numbers, such as ``withheld: ...``
+    or ``diverged at round 7: ...``. ``statistics``: the settings of every bootstrap interval.
     """
 
-    profile: str
-    rule: str
-    average: str
-    kinds: Mapping[str, str]
-    labels: Mapping[str, str]
+    evaluated: Sequence[Result]
+    scope: Scope
+    status: Mapping[str, str]
+    statistics: rows.Statistics
+
+    @cached_property
+    def by_system(self) -> Mapping[str, Sequence[Result]]:
+        """Results of each system in seed order, those of systems with a status included."""
+        grouped: dict[str, list[Result]] = defaultdict(list)
+        for result in sorted(self.evaluated, key=lambda result: (result.system, result.seed)):
+            grouped[result.system].append(result)
+        return dict(grouped)
+
+    @cached_property
+    def datasets(self) -> Sequence[str]:
+        """Data sets present, in the scope's order; all of the scope's where nothing was run.
+
+        Raises ValueError for a set that the scope does not know.
+        """
+        kinds = self.scope.kinds
+        present = {name for one in self.evaluated for name in one.predictions["dataset"].unique()}
+        if present - set(kinds):
+            raise ValueError(f"data sets without a kind: {sorted(present - set(kinds))}")
+        return [name for name in kinds if name in present or not self.evaluated]
 
     @property
-    def comparable(self) -> bool:
-        """Whether a published number may stand beside ours."""
-        return self.profile == "paper"
+    def kinds(self) -> dict[str, str]:
+        """Kind of every data set present, ``single`` or ``multi``."""
+        return {name: self.scope.kinds[name] for name in self.datasets}
 
     @property
-    def f1(self) -> str:
-        """The predictions column of the F1."""
-        return f"f1_{self.rule}"
+    def question_counts(self) -> dict[str, int]:
+        """Number of questions per data set; empty where nothing was run."""
+        frame = self.evaluated[0].predictions if self.evaluated else None
+        return {} if frame is None else dict(frame.group_by("dataset").len().iter_rows())
 
-    def average_of(self, datasets: Sequence[str]) -> Average:
-        """The table's average over these sets."""
-        return average(self.average, {name: self.kinds[name] for name in datasets})
+    @property
+    def average(self) -> Average:
+        """The scope's average over the data sets present."""
+        return self.scope.average_of(self.datasets)
 
-    def note(self, *more: str) -> str:
-        """Which profile made it, then what is measured."""
-        lead = PROFILE_NOTES.get(self.profile, f"profile {self.profile}: not comparable")
-        return ". ".join([lead, *more]) + "."
+    def known(self, systems: Iterable[str]) -> list[str]:
+        """Those of ``systems`` that have numbers or a status."""
+        return [name for name in systems if name in self.by_system or name in self.status]
 
-    def f1_note(self, datasets: Sequence[str]) -> str:
-        """Metric rule, and the average that decides by name."""
-        shape = {
-            "macro": f"mean of the {len(datasets)} sets",
-            "macro_groups": "mean of the single-hop mean and the multi-hop mean",
-        }[self.average]
-        return self.note(
-            f"F1, yes/no golds under the rule {self.rule}", f"Average: {self.average} ({shape})"
-        )
+    def knows_all(self, *systems: str) -> bool:
+        """True if each of ``systems`` has numbers or a status."""
+        return len(self.known(systems)) == len(systems)
 
-    def label(self, system: str) -> str:
-        """What a reader calls a system."""
-        return self.labels.get(system, system)
+    def missing(self, system: str | None) -> str | None:
+        """Why a table prints no numbers for a system, or None if it prints them.
 
+        ``system`` None: the table names a row that params.yaml declares no system for.
+        """
+        if system is not None and system in self.status:
+            return self.status[system]
+        return None if system in self.by_system else NOT_RUN
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A system in a table, under the name that the paper's table gives such a row.
+    def seeds_of(self, system: str) -> Sequence[Result]:
+        """Results of a system in seed order; empty if it is ``missing``."""
+        return self.by_system[system] if self.missing(system) is None else ()
 
-    Labels of systems are unique, names of rows only inside one table: "CoSearch" stands in the
-    block of the large and of the small agent.
-    """
+    def of(self, systems: Iterable[str], *, varying: Iterable[str] = ()) -> "ResultSet":
+        """The results of ``systems`` alone. Raises ValueError as ``check_comparable`` does."""
+        chosen = frozenset(systems)
+        found = [result for result in self.evaluated if result.system in chosen]
+        check_comparable(found, self.scope, varying=varying)
+        return replace(self, evaluated=found)
 
-    system: str
-    label: str
+    def of_block(self, block: rows.TableBlock) -> "ResultSet":
+        """The results of a block's rows.
 
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Rows that stand in one table. ``backbone``: the agent model under which the paper's tables
-    print such rows; None where no published number may stand beside them. ``varying``: keys in
-    which rows may differ because their method says so, as Search-R1 shows three documents; the
-    main table names them in a footnote."""
-
-    name: str
-    backbone: str | None
-    rows: Sequence[TableRow]
-    varying: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        for values in ([row.system for row in self.rows], [row.label for row in self.rows]):
+        Raises ValueError for a system or label that stands twice in the block, and for results
+        that must not stand together.
+        """
+        for values in ([row.system for row in block.rows], [row.label for row in block.rows]):
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
-                raise ValueError(f"block {self.name}: {', '.join(twice)} is there twice")
-
-    def chosen(self, results: Sequence[Result], scope: Scope) -> list[Result]:
-        """The results of the rows. Raises ValueError where they must not stand together."""
-        systems = {row.system for row in self.rows}
-        found = [result for result in results if result.system in systems]
-        check_comparable(found, scope, varying=self.varying)
-        return found
-
-    def varying_footnotes(self, systems: Mapping[str, Sequence[Result]]) -> list[str]:
-        """The value of every varying key by row, where rows do differ in it."""
-        notes = []
-        for key in self.varying:
-            values = {
-                row.label: systems[row.system][0].key.get(key)
-                for row in self.rows
-                if row.system in systems
-            }
-            if len(set(values.values())) > 1:
-                texts = (f"{label} {value}" for label, value in values.items())
-                notes.append(f"Rows differ in {key}: {'; '.join(texts)}")
-        return notes
-
-    def published(self, scope: Scope) -> str | None:
-        """The backbone whose published numbers stand beside ours, None where none may."""
-        return self.backbone if scope.comparable else None
+                raise ValueError(f"block {block.name}: {', '.join(twice)} is there twice")
+        return self.of((row.system for row in block.rows), varying=block.varying)
 
 
 def check_comparable(
     results: Sequence[Result], scope: Scope, *, varying: Iterable[str] = ()
 ) -> None:
-    """Refuse rows that must not stand together.
+    """Raise ValueError for results that must not stand in one table.
 
-    Raises ValueError naming two rows and the key in which they differ (keys in ``varying`` may),
-    two rows whose questions differ, a row that is there twice, or a system without a label.
+    The message names two results and the key in which they differ (keys in ``varying`` may
+    differ), two results with other questions, a result that is there twice, or a system without a
+    label.
     """
     free = frozenset(varying)
     seen = set()
@@ -168,33 +162,8 @@ def check_comparable(
 
 
 def questions(result: Result) -> pl.DataFrame:
-    """The questions of a result, sorted: data set and id."""
+    """The questions of a result: columns data set and id, sorted by both."""
     return result.predictions.select("dataset", "question_id").sort("dataset", "question_id")
-
-
-def by_system(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Results of each system in seed order."""
-    grouped: dict[str, list[Result]] = defaultdict(list)
-    for result in sorted(results, key=lambda result: (result.system, result.seed)):
-        grouped[result.system].append(result)
-    return dict(grouped)
-
-
-def datasets(results: Sequence[Result], scope: Scope) -> list[str]:
-    """Data sets present, in the scope's order; all of the scope's where nothing was run.
-
-    Raises ValueError for a set that the scope does not know.
-    """
-    present = {name for result in results for name in result.predictions["dataset"].unique()}
-    if present - set(scope.kinds):
-        raise ValueError(f"data sets without a kind: {sorted(present - set(scope.kinds))}")
-    return [name for name in scope.kinds if name in present or not results]
-
-
-def counts(results: Sequence[Result]) -> dict[str, int]:
-    """Questions per data set; empty where nothing was run."""
-    frame = results[0].predictions if results else None
-    return {} if frame is None else dict(frame.group_by("dataset").len().iter_rows())
 
 
 def set_means(results: Sequence[Result], column: str, names: Iterable[str]) -> dict[str, float]:
@@ -202,33 +171,16 @@ def set_means(results: Sequence[Result], column: str, names: Iterable[str]) -> d
     return {name: fsum(one.mean(column, name) for one in results) / len(results) for name in names}
 
 
-def seed_footnotes(
-    rows: Sequence[TableRow], systems: Mapping[str, Sequence[Result]], status: Mapping[str, str]
-) -> list[str]:
-    """Which seeds stand behind the rows that print numbers, where any has several."""
-    seeds = {
-        row.label: [one.seed for one in systems[row.system]]
-        for row in rows
-        if row.system in systems and row.system not in status
-    }
-    if all(len(found) == 1 for found in seeds.values()):
-        return []
-    texts = [f"{label} {', '.join(map(str, found))}" for label, found in seeds.items()]
-    return ["Means over seeds: " + "; ".join(texts)]
-
-
-def row_status(
-    system: str | None, systems: Mapping[str, Sequence[Result]], status: Mapping[str, str]
-) -> str | None:
-    """Why a row has no numbers, or None. ``status``: system -> what stands in its place, such as
-    ``withheld: ...`` or ``diverged at round 7: ...``. ``system`` None: no such row is declared."""
-    if system is not None and system in status:
-        return status[system]
-    return None if system in systems else "not run"
+def row_of(folder: Path) -> tuple[str, int]:
+    """Name and seed of a row's folder, ``.../seed_SEED/NAME``."""
+    return folder.name, int(folder.parent.name.removeprefix("seed_"))
 
 
 def read_results(folders: Iterable[Path]) -> list[Result]:
-    """Results of every system below ``folders``."""
+    """Results of every system below ``folders``.
+
+    Raises ValueError where there is none, or for a file that changed after it was written.
+    """
     looked = list(folders)
     found = [
         path.parent for folder in looked for path in sorted(folder.rglob("predictions.parquet"))
@@ -241,9 +193,10 @@ def read_results(folders: Iterable[Path]) -> list[Result]:
 def _read_result(folder: Path) -> Result:
     record = read_json(folder / "metrics.json")
     check_hashes(folder, record["files"], "evaluate the system again")
+    system, seed = row_of(folder)
     return Result(
-        folder.name,
-        int(folder.parent.name.removeprefix("seed_")),
+        system,
+        seed,
         record["key"],
         read_frame(folder / "predictions.parquet"),
         read_frame(folder / "calls.parquet"),

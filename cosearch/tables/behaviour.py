@@ -5,21 +5,21 @@ from dataclasses import replace
 from statistics import fmean
 
 from cosearch.paper.published import searches_cells
+from cosearch.params.rows import TableBlock
 from cosearch.scores.metrics import TOKENS, cutoffs_of, pooled
-from cosearch.statistics.results import Block, Result, Scope, by_system, row_status
-from cosearch.tables.layout import Column, Row, Table
+from cosearch.statistics.results import Result, ResultSet
+from cosearch.tables.block_rows import block_rows
+from cosearch.tables.layout import Column, PrintedRow, Table
 
 Values = Sequence[float | None]
 
 _SUMMARY = (Column("1-2 (%)", 1), Column("mean", 2))
 
 
-def retrieval_table(
-    results: Sequence[Result], *, scope: Scope, status: Mapping[str, str], block: Block
-) -> Table:
+def retrieval_table(results: ResultSet, block: TableBlock) -> Table:
     """Hit@k of each system's ranker, and of the retriever's own order on the same calls."""
-    chosen = block.chosen(results, scope)
-    cutoffs = [str(k) for k in cutoffs_of(chosen[0].calls)] if chosen else []
+    chosen = results.of_block(block)
+    cutoffs = [str(k) for k in cutoffs_of(chosen.evaluated[0].calls)] if chosen.evaluated else []
 
     def read(result: Result) -> Values:
         numbers = pooled(result.predictions, result.calls)
@@ -30,25 +30,23 @@ def retrieval_table(
     return Table(
         f"retrieval_{block.name}",
         f"What the agent was shown, {block.name} agent",
-        scope.note("Hit@k given an answer in D_N, pooled over calls, mean over seeds"),
-        scope.profile,
+        results.scope.note("Hit@k given an answer in D_N, pooled over calls, mean over seeds"),
+        results.scope.profile,
         tuple(map(Column, [*names, "no answer in D_N", "malformed rankings"])),
-        _rows(results, read, scope, status, block),
+        _rows(chosen, block, read),
         ("Retriever Hit@k: the retriever's own order on the very calls of the row's agent.",),
     )
 
 
-def searches_table(
-    results: Sequence[Result], *, scope: Scope, status: Mapping[str, str], block: Block
-) -> Table:
+def searches_table(results: ResultSet, block: TableBlock) -> Table:
     """Table 7: percent of questions with so many searches, the share with one or two, the mean.
 
     Under profile ``paper`` the published row stands beside ours, column by column.
     """
-    chosen = block.chosen(results, scope)
-    backbone = block.published(scope)
+    chosen = results.of_block(block)
+    backbone = results.scope.published(block.backbone)
     paper = {row: searches_cells(row.label, backbone) for row in block.rows if backbone}
-    most = max((max(one.predictions["searches"]) for one in chosen), default=0)
+    most = max((max(one.predictions["searches"]) for one in chosen.evaluated), default=0)
     most = max([most, *(int(n) for cells in paper.values() for n in cells if n.isdigit())])
 
     def read(result: Result) -> Values:
@@ -57,7 +55,7 @@ def searches_table(
         return [*percents, sum(percents[1:3]), fmean(made)]
 
     columns = [*(Column(f"{n} (%)", 1) for n in range(most + 1)), *_SUMMARY]
-    rows = _rows(results, read, scope, status, block)
+    rows = _rows(chosen, block, read)
     if paper:
         columns += [Column(f"paper {column.name}", column.digits) for column in columns]
         rows = tuple(
@@ -69,8 +67,8 @@ def searches_table(
     return Table(
         f"searches_{block.name}",
         f"Searches per question, {block.name} agent (layout of Table 7)",
-        scope.note("Percent of questions, pooled over data sets, mean over seeds"),
-        scope.profile,
+        results.scope.note("Percent of questions, pooled over data sets, mean over seeds"),
+        results.scope.profile,
         tuple(columns),
         rows,
     )
@@ -84,14 +82,12 @@ def _published_searches(cells: Mapping[str, float], most: int) -> Values:
 
 
 def cost_table(
-    results: Sequence[Result],
-    *,
-    scope: Scope,
-    status: Mapping[str, str],
-    block: Block,
-    seconds: Mapping[str, float] | None = None,
+    results: ResultSet, block: TableBlock, seconds: Mapping[str, float] | None = None
 ) -> Table:
-    """Searches and tokens per question; ``seconds`` per question where timings are at hand."""
+    """Searches and tokens per question.
+
+    ``seconds``: system -> seconds per question; the table has that column only where it is given.
+    """
 
     def read(result: Result) -> Values:
         numbers = pooled(result.predictions, result.calls)
@@ -106,31 +102,26 @@ def cost_table(
     return Table(
         f"cost_{block.name}",
         f"Cost of a question, {block.name} agent",
-        scope.note("Means over questions and seeds; tokens sampled and tokens read"),
-        scope.profile,
+        results.scope.note("Means over questions and seeds; tokens sampled and tokens read"),
+        results.scope.profile,
         (*columns, *([] if seconds is None else [Column("seconds", 2, clock=True)])),
-        _rows(results, read, scope, status, block),
+        _rows(results.of_block(block), block, read),
     )
 
 
 def _rows(
-    results: Sequence[Result],
-    read: Callable[[Result], Values],
-    scope: Scope,
-    status: Mapping[str, str],
-    block: Block,
-) -> tuple[Row, ...]:
-    """A row per row of the block: what ``read`` finds, mean over seeds."""
-    systems = by_system(block.chosen(results, scope))
-    rows = []
-    for row in block.rows:
-        why = row_status(row.system, systems, status)
-        seeds = [] if why else [read(one) for one in systems[row.system]]
-        rows.append(Row(row.label, tuple(map(_mean, zip(*seeds, strict=True))), why))
-    return tuple(rows)
+    chosen: ResultSet, block: TableBlock, read: Callable[[Result], Values]
+) -> tuple[PrintedRow, ...]:
+    """A row per row of the block: the values that ``read`` finds, mean over seeds."""
+    return block_rows(
+        chosen,
+        block,
+        lambda row: map(_mean, zip(*map(read, chosen.seeds_of(row.system)), strict=True)),
+    )
 
 
 def _mean(values: Values) -> float | None:
-    """None where one seed has no value: a mean over other seeds would be another number."""
+    """The mean over seeds; None where one seed has no value, since the mean of the others would be
+    a mean over other seeds than that of the next column."""
     known = [value for value in values if value is not None]
     return fmean(known) if len(known) == len(values) else None

@@ -1,42 +1,21 @@
-"""Tables of declared comparisons, and of what so many questions can show at all."""
+"""Tables of declared comparisons, and of the smallest difference that they can detect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from cosearch.scores.averages import KINDS, Average, every_average, kind_average
+from cosearch.params.rows import Comparison, Detectable, Statistics
+from cosearch.scores.averages import Average, every_average, sets_and_kinds
 from cosearch.statistics.bootstrap import Interval, minimal_detectable_effect
-from cosearch.statistics.comparisons import (
-    Comparison,
-    Outcome,
-    Statistics,
-    common_seeds,
-    compare,
-    mean_interval,
-)
-from cosearch.statistics.results import (
-    Result,
-    Scope,
-    by_system,
-    check_comparable,
-    counts,
-    datasets,
-    row_status,
-)
-from cosearch.tables.layout import Cell, Column, Row, Table
+from cosearch.statistics.comparisons import Seeds, common_seeds, compare, mean_interval
+from cosearch.statistics.results import ResultSet
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table
 
 
-def comparison_table(
-    results: Sequence[Result],
-    comparisons: Sequence[Comparison],
-    *,
-    scope: Scope,
-    statistics: Statistics,
-    status: Mapping[str, str],
-) -> Table:
+def comparison_table(results: ResultSet, comparisons: Sequence[Comparison]) -> Table:
     """Declared comparisons: difference, paired interval, verdict, and what could be detected.
 
     Raises ValueError where the two sides of one of them must not stand together.
     """
-    rows = [_comparison_row(one, results, scope, statistics, status) for one in comparisons]
+    scope, statistics = results.scope, results.statistics
     return Table(
         "comparisons",
         "Comparisons",
@@ -54,7 +33,7 @@ def comparison_table(
             Column("detectable"),
             Column("by seed"),
         ),
-        tuple(rows),
+        tuple(_comparison_row(results, one) for one in comparisons),
         (
             f"Detectable: the smallest true difference found in {statistics.power:.0%} of such"
             " evaluations.",
@@ -64,20 +43,12 @@ def comparison_table(
     )
 
 
-def _comparison_row(
-    one: Comparison,
-    results: Sequence[Result],
-    scope: Scope,
-    statistics: Statistics,
-    status: Mapping[str, str],
-) -> Row:
-    sides = [result for result in results if result.system in (one.left, one.right)]
-    check_comparable(sides, scope)
-    outcome: Outcome = compare(sides, one, scope=scope, statistics=statistics, status=status)
-    label = f"{scope.label(one.left)} against {scope.label(one.right)}"
+def _comparison_row(results: ResultSet, one: Comparison) -> PrintedRow:
+    outcome = compare(results.of([one.left, one.right]), one)
+    label = f"{results.scope.label(one.left)} against {results.scope.label(one.right)}"
     if outcome.interval is None:
-        return Row(f"{label}, {one.metric}", (), outcome.status)
-    return Row(
+        return PrintedRow(f"{label}, {one.metric}", (), outcome.status)
+    return PrintedRow(
         label,
         (
             one.metric,
@@ -90,38 +61,14 @@ def _comparison_row(
     )
 
 
-def detectable_table(
-    results: Sequence[Result],
-    *,
-    scope: Scope,
-    statistics: Statistics,
-    status: Mapping[str, str],
-    left: str,
-    right: str,
-) -> Table:
-    """What so many questions can show: the smallest detectable F1 difference of one pair, per data
-    set, kind and average."""
-    chosen = [result for result in results if result.system in (left, right)]
-    check_comparable(chosen, scope)
-    systems, names = by_system(chosen), datasets(chosen, scope)
-    states = {side: row_status(side, systems, status) for side in (left, right)}
-    shared = common_seeds(systems.get(left, []), systems.get(right, []))
-    if any(states.values()):
-        rows = [
-            Row(scope.label(side), (), why or "the other side is missing")
-            for side, why in states.items()
-        ]
-    elif not shared[0]:
-        rows = [Row(scope.label(left), (), "no seed in common")]
-    else:
-        sizes = counts(chosen)
-        rows = [
-            Row(name, _detectable_cells(look, sizes, shared, scope, statistics))
-            for name, look in _looks(names, sizes, scope).items()
-        ]
+def detectable_table(results: ResultSet, pair: Detectable) -> Table:
+    """The smallest F1 difference of one pair that so many questions can detect, per data set, kind
+    and average."""
+    scope, statistics = results.scope, results.statistics
     return Table(
         "detectable",
-        f"What this many questions can show: {scope.label(left)} against {scope.label(right)}",
+        "What this many questions can show:"
+        f" {scope.label(pair.left)} against {scope.label(pair.right)}",
         scope.note(
             f"F1 (rule {scope.rule})",
             f"Detectable: the smallest true difference that a {statistics.level:.0%} interval tells"
@@ -134,36 +81,43 @@ def detectable_table(
             Column("standard error", 4),
             Column("detectable"),
         ),
-        tuple(rows),
+        tuple(_detectable_rows(results.of([pair.left, pair.right]), pair)),
         head="Data set or average",
     )
 
 
-def _looks(names: Sequence[str], sizes: Mapping[str, int], scope: Scope) -> dict[str, Average]:
-    """One set each, one kind each, then the averages."""
-    kinds = {name: scope.kinds[name] for name in names}
-    looks = {name: Average(name, {name: 1.0}) for name in names}
-    looks |= {kind: kind_average(kind, kinds) for kind in KINDS if kind in kinds.values()}
-    return looks | every_average(kinds, sizes)
+def _detectable_rows(chosen: ResultSet, pair: Detectable) -> list[PrintedRow]:
+    label = chosen.scope.label
+    states = {side: chosen.missing(side) for side in (pair.left, pair.right)}
+    if any(states.values()):
+        return [
+            PrintedRow(label(side), (), why or "the other side is missing")
+            for side, why in states.items()
+        ]
+    shared = common_seeds(chosen.seeds_of(pair.left), chosen.seeds_of(pair.right))
+    if not shared[0]:
+        return [PrintedRow(label(pair.left), (), "no seed in common")]
+    looks = sets_and_kinds(chosen.kinds) | every_average(chosen.kinds, chosen.question_counts)
+    return [
+        PrintedRow(name, _detectable_cells(chosen, look, shared)) for name, look in looks.items()
+    ]
 
 
 def _detectable_cells(
-    look: Average,
-    sizes: Mapping[str, int],
-    shared: tuple[Sequence[Result], Sequence[Result]],
-    scope: Scope,
-    statistics: Statistics,
+    chosen: ResultSet, look: Average, shared: tuple[Seeds, Seeds]
 ) -> tuple[Cell, ...]:
-    interval = mean_interval(*shared, scope.f1, average=look, statistics=statistics)
+    statistics, counts = chosen.statistics, chosen.question_counts
+    interval = mean_interval(*shared, chosen.scope.f1, look, statistics)
     smallest = minimal_detectable_effect(
         interval.standard_error, level=statistics.level, power=statistics.power
     )
-    questions = sum(sizes[name] for name in look.weights)
+    questions = sum(counts[name] for name in look.weights)
     return questions, interval.estimate, interval.standard_error, smallest
 
 
 def interval_columns(after: str, statistics: Statistics) -> tuple[Column, ...]:
-    """Four columns for ``interval_cells``; ``after`` tells several of them apart."""
+    """Four columns for ``interval_cells``; ``after`` ends their names, so that a table can hold
+    several of them."""
     level = f"{statistics.level:.0%}"
     return (
         Column(f"difference{after}", signed=True),
@@ -181,7 +135,7 @@ def interval_cells(interval: Interval | None) -> tuple[Cell, ...]:
 
 
 def interval_note(statistics: Statistics) -> str:
-    """How the intervals of a table were made."""
+    """The sentence that says how the intervals of a table were made."""
     over = "questions and seeds" if statistics.resample_seeds else "questions"
     return (
         f"{statistics.level:.0%} percentile interval,"

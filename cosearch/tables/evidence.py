@@ -1,6 +1,6 @@
 """Everything the tables of a scope are made of: evaluated rows, gate verdicts, training runs.
 
-A scope is a part of the rows at one seed or at all that they have (``artifacts.SCOPES``).
+A scope is a part of the rows at one seed or at all seeds that they have (``Paths.of_scope``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from cosearch.files.artifacts import SKIPPED, Paths, read_json
 from cosearch.files.hashes import check_hashes
 from cosearch.params import blocks, rows
 from cosearch.params.settings import Settings
-from cosearch.statistics.comparisons import Comparison, Statistics
-from cosearch.statistics.results import Block, Result, Scope, TableRow, read_results
+from cosearch.statistics.comparisons import check_comparison
+from cosearch.statistics.results import NOT_RUN, ResultSet, read_results, row_of
+from cosearch.statistics.scope import Scope
 
-NOT_RUN = "not run"
 MODELLESS = ("retriever_order", "oracle")
-"""Ranker kinds that no gate can refuse."""
+"""Kinds of rankers without a trained model. No gate withholds their rows."""
 
 Gates = Mapping[tuple[str, int], Mapping[str, Any]]
 """(variant, seed) -> verdict."""
@@ -26,72 +26,70 @@ Gates = Mapping[tuple[str, int], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """``status``: system -> what stands in place of its numbers. ``runs``: variant -> the training
-    folders of its seeds, those with rollouts. ``groups``: variant -> its rules of grouping."""
+    """What a scope holds.
 
-    scope: Scope
-    results: Sequence[Result]
-    status: Mapping[str, str]
-    statistics: Statistics
-    comparisons: Sequence[Comparison]
+    ``k_of``: system -> the number of documents K that it shows, for Table 4. ``top_k``: the K of
+    all other tables. ``runs``: variant -> the training folders of its seeds that hold rollouts.
+    ``groups``: variant -> its rules of grouping.
+    """
+
+    results: ResultSet
+    comparisons: Sequence[rows.Comparison]
     gates: Gates
     tables: rows.Tables
-    systems: Mapping[str, rows.System]
     k_of: Mapping[str, int]
-    """System -> the K that it shows, for Table 4."""
     top_k: int
     runs: Mapping[str, Sequence[Path]]
     groups: Mapping[str, GroupRules]
 
-    def known(self, systems: Sequence[str]) -> list[str]:
-        """Those of ``systems`` that have numbers or a reason for having none."""
-        there = {result.system for result in self.results} | set(self.status)
-        return [name for name in systems if name in there]
-
-    def evaluated(self, systems: Sequence[str]) -> bool:
-        """Whether all of ``systems`` have numbers or a reason for having none."""
-        return len(self.known(systems)) == len(systems)
+    @property
+    def scope(self) -> Scope:
+        """The frame of all tables."""
+        return self.results.scope
 
 
 def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
-    """What a scope holds; rows that the gate refuses or that diverged have a status."""
-    data, method = settings.section(blocks.Data), settings.method()
-    grid = settings.section(blocks.Evaluate).k_grid
-    settings.asked.update(("systems", "variants", "comparisons", "statistics", "tables"))
-    file, gates = settings.file, read_gates(paths, scope_name)
-    top_k = method.rollout.top_k
+    """Read what a scope holds; rows that the gate refuses or that diverged get a status.
+
+    Raises ValueError for a comparison that means nothing, and for artifacts that are missing or
+    changed.
+    """
+    method, grid = settings.method(), settings.section(blocks.Evaluate).k_grid
+    file, gates, top_k = settings.file, read_gates(paths, scope_name), method.rollout.top_k
+    for comparison in file.comparisons:
+        check_comparison(comparison)
     return Evidence(
-        scope=Scope(
-            profile=settings.profile,
-            rule=method.reward.yes_no_rule,
-            average="macro",
-            kinds={name: row.kind for name, row in data.sets.items()},
-            labels={name: system.label for name, system in file.systems.items()},
+        results=ResultSet(
+            evaluated=read_results(paths.of_scope("evaluate", scope_name)),
+            scope=scope_of(settings),
+            status=read_statuses(paths, scope_name) | withheld(settings.systems, gates),
+            statistics=file.statistics,
         ),
-        results=read_results(paths.of_scope("evaluate", scope_name)),
-        status=read_statuses(paths, scope_name) | withheld(file.systems, gates),
-        statistics=Statistics(**file.statistics.model_dump()),
-        comparisons=[Comparison(**one.model_dump()) for one in file.comparisons],
+        comparisons=file.comparisons,
         gates=gates,
-        tables=file.tables,
-        systems=file.systems,
+        tables=settings.tables,
         k_of={
             name: top_k if system.grid is None else grid[system.grid]
-            for name, system in file.systems.items()
+            for name, system in settings.systems.items()
         },
         top_k=top_k,
         runs=read_runs(paths, scope_name),
         groups={
             name: GroupRules(**settings.method(variant.set).group.model_dump())
-            for name, variant in file.variants.items()
+            for name, variant in settings.variants.items()
         },
     )
 
 
-def block_of(spec: rows.Block) -> Block:
-    """The rows of a table as parameters name them."""
-    named = [TableRow(row.system, row.label) for row in spec.rows]
-    return Block(spec.name, spec.backbone, named, spec.varying)
+def scope_of(settings: Settings) -> Scope:
+    """The frame of a profile's tables."""
+    return Scope(
+        profile=settings.profile,
+        rule=settings.method().reward.yes_no_rule,
+        average="macro",
+        kinds={name: row.kind for name, row in settings.section(blocks.Data).sets.items()},
+        labels={name: system.label for name, system in settings.systems.items()},
+    )
 
 
 def read_gates(paths: Paths, scope_name: str) -> dict[tuple[str, int], Mapping[str, Any]]:
@@ -101,7 +99,8 @@ def read_gates(paths: Paths, scope_name: str) -> dict[tuple[str, int], Mapping[s
 
 
 def read_statuses(paths: Paths, scope_name: str) -> dict[str, str]:
-    """What systems without results say instead, but for those that the profile does not run."""
+    """System -> the text in place of its results. Systems that the profile does not run are left
+    out."""
     found = {}
     for path in _files(paths, "evaluate", scope_name, SKIPPED):
         status = read_json(path)["status"]
@@ -111,8 +110,10 @@ def read_statuses(paths: Paths, scope_name: str) -> dict[str, str]:
 
 
 def read_runs(paths: Paths, scope_name: str) -> dict[str, list[Path]]:
-    """Training folders that hold rollouts, by variant and in seed order. Raises ValueError for a
-    file of rollouts that is not as it was when it was written."""
+    """Training folders that hold rollouts, by variant and in seed order.
+
+    Raises ValueError for a file of rollouts that changed after it was written.
+    """
     runs: dict[str, list[Path]] = {}
     for path in _files(paths, "train", scope_name, "metrics.csv"):
         if (path.parent / "rollouts").is_dir():
@@ -127,13 +128,8 @@ def _check_rollouts(folder: Path) -> None:
     check_hashes(folder, rollouts, "train the variant again")
 
 
-def row_of(folder: Path) -> tuple[str, int]:
-    """Name and seed of a row's folder, ``.../seed_SEED/NAME``."""
-    return folder.name, int(folder.parent.name.removeprefix("seed_"))
-
-
 def withheld(systems: Mapping[str, rows.System], gates: Gates) -> dict[str, str]:
-    """System -> reason, for rows whose trained ranker some gate refused."""
+    """System -> reason, for rows whose trained ranker the gate refused at some seed."""
     refused = {
         variant: f"withheld: its ranker failed the gate (seed {seed})"
         for (variant, seed), verdict in gates.items()

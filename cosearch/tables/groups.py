@@ -1,9 +1,9 @@
 """Groups of ranker calls before and after the k_min filter (Algorithm 2; Figure 3).
 
-The rollouts keep the groups that survived; a call outside them has no group in the Parquet. Groups
-before the filter are made again by the very function that made them, with ``k_min`` 1. Calls that
-never entered grouping (no ranker wrote them, or their trajectory is malformed and excluded) are in
-neither.
+The rollouts keep the groups that survived the filter; every other call has no group in the Parquet.
+Groups before the filter are made again by the function that made them in training, with ``k_min``
+1. Neither count includes calls that never entered grouping, because no ranker wrote them or because
+their trajectory is malformed and excluded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ import polars as pl
 from cosearch.core.advantages import is_constant
 from cosearch.core.grouping import GroupRules, Member, group_calls
 from cosearch.core.rewards import Branch
-from cosearch.statistics.results import Scope
-from cosearch.tables.layout import Cell, Column, Row, Table
+from cosearch.statistics.scope import Scope
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table
 
 BEFORE, AFTER = "pre-filter", "post-filter"
 
@@ -35,11 +35,12 @@ _GROUP_COLUMNS: dict[str, Any] = {
     **dict.fromkeys(REWARDS, pl.Float64),  # means over calls
 }
 GROUP_SCHEMA = pl.Schema(_GROUP_COLUMNS)
-"""What ``group_rounds`` returns."""
+"""Columns of what ``group_rounds`` returns."""
 
 _COLUMNS = ("round", "dataset", "question_id", "query", "has_answer", "group", *REWARDS)
 
-Call = dict[str, Any]
+CallRow = dict[str, Any]
+"""A search call as a row of a round's rollouts, with the columns that grouping and rewards need."""
 
 
 def group_rounds(folder: Path, rules: GroupRules) -> pl.DataFrame:
@@ -65,7 +66,7 @@ def round_files(folder: Path) -> list[Path]:
     return found
 
 
-def grouped_calls(path: Path) -> list[Call]:
+def grouped_calls(path: Path) -> list[CallRow]:
     """The calls of a round that entered grouping, in the fixed order (trajectory, then turn)."""
     entered = (
         (pl.col("kind") == "call")
@@ -75,9 +76,9 @@ def grouped_calls(path: Path) -> list[Call]:
     return pl.scan_parquet(path).filter(entered).select(_COLUMNS).collect().to_dicts()
 
 
-def before_filter(calls: Iterable[Call], rules: GroupRules) -> list[list[Call]]:
+def before_filter(calls: Iterable[CallRow], rules: GroupRules) -> list[list[CallRow]]:
     """All groups of Algorithm 2 before small ones are dropped."""
-    questions: dict[tuple[str, str], list[Call]] = {}
+    questions: dict[tuple[str, str], list[CallRow]] = {}
     for call in calls:
         questions.setdefault((call["dataset"], call["question_id"]), []).append(call)
     groups = []
@@ -88,16 +89,16 @@ def before_filter(calls: Iterable[Call], rules: GroupRules) -> list[list[Call]]:
     return groups
 
 
-def after_filter(calls: Iterable[Call]) -> list[list[Call]]:
+def after_filter(calls: Iterable[CallRow]) -> list[list[CallRow]]:
     """The groups that survived, as they were recorded."""
-    groups: dict[str, list[Call]] = {}
+    groups: dict[str, list[CallRow]] = {}
     for call in calls:
         if call["group"] is not None:
             groups.setdefault(call["group"], []).append(call)
     return list(groups.values())
 
 
-def _measures(groups: Sequence[Sequence[Call]]) -> dict[str, float | None]:
+def _measures(groups: Sequence[Sequence[CallRow]]) -> dict[str, float | None]:
     calls = [call for group in groups for call in group]
     constant = [is_constant([call["r_rank"] for call in group]) for group in groups]
     return {
@@ -116,8 +117,8 @@ def groups_table(runs: Mapping[str, Sequence[pl.DataFrame]], *, scope: Scope) ->
     for label, seeds in runs.items():
         frame = pl.concat(seeds)
         before, after = (frame.filter(pl.col("phase") == phase) for phase in (BEFORE, AFTER))
-        rows.append(Row(f"{label}, {BEFORE}", _pooled(before, before)))
-        rows.append(Row(f"{label}, {AFTER}", _pooled(after, before)))
+        rows.append(PrintedRow(f"{label}, {BEFORE}", _pooled(before, before)))
+        rows.append(PrintedRow(f"{label}, {AFTER}", _pooled(after, before)))
     return Table(
         "groups",
         "Groups of ranker calls, before and after small ones are dropped (Figure 3)",

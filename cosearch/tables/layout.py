@@ -1,7 +1,7 @@
-"""A table as data, and its five faces: Markdown, CSV, LaTeX, HTML and the terminal.
+"""A table as data, and its five forms: Markdown, CSV, LaTeX, HTML and the terminal.
 
-A table that names averages proves them when it is made: in every row the cell of an average is the
-average of the row's cells before rounding, or the table does not come into being.
+A table that names averages checks them when it is made: in every row the cell of an average must be
+the average of the row's cells before rounding.
 """
 
 import csv
@@ -32,8 +32,9 @@ _MARKDOWN = {sign: "\\" + sign for sign in "\\|`*_[]"} | {"<": "&lt;", ">": "&gt
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``digits``: decimals of printed floats. ``signed``: differences carry their plus.
-    ``text``: words, set flush left. ``clock``: seconds, which no second run repeats."""
+    """``digits``: decimals of printed floats. ``signed``: positive numbers get a plus sign.
+    ``text``: the column holds words, set flush left. ``clock``: it holds seconds, which differ
+    from run to run."""
 
     name: str
     digits: int = 3
@@ -43,10 +44,11 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """``status`` stands in place of numbers ("not run"). ``ruled``: a rule is drawn above.
+class PrintedRow:
+    """A line of a table. ``status`` stands in place of numbers ("not run"). ``ruled``: a rule is
+    drawn above it.
 
-    ``basis``: numbers that are not printed but that a printed average rests on, by name.
+    ``basis``: numbers by name that are not printed but that a printed average is taken of.
     """
 
     label: str
@@ -58,11 +60,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``profile`` made the numbers and stays with them in every face, the CSV included.
+    """A table with its title, note and footnotes.
 
-    ``averages`` names the columns that hold an average, and how each follows from other columns
-    or from the basis of the row. Raises ValueError for a row of another width, a float that is no
-    number, a wrong average, or one whose cells are not there.
+    ``profile``: the profile that made the numbers; every form, the CSV included, names it.
+    ``averages``: the columns that hold an average, and how each follows from other columns or from
+    the basis of the row. Raises ValueError for a row of another width, a float that is NaN or
+    infinite, a wrong average, or an average whose cells are missing.
     """
 
     name: str
@@ -70,7 +73,7 @@ class Table:
     note: str
     profile: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PrintedRow, ...]
     footnotes: tuple[str, ...] = ()
     head: str = "System"
     averages: tuple[tuple[str, Average], ...] = ()
@@ -85,7 +88,7 @@ class Table:
                 self._check_averages(row)
 
     def timeless(self) -> "Table":
-        """The table without its clocks."""
+        """The table without its columns of seconds."""
         kept = [place for place, column in enumerate(self.columns) if not column.clock]
         rows = [
             replace(row, cells=tuple(row.cells[place] for place in kept) if row.cells else ())
@@ -94,7 +97,7 @@ class Table:
         columns = tuple(self.columns[place] for place in kept)
         return replace(self, columns=columns, rows=tuple(rows))
 
-    def _check_averages(self, row: Row) -> None:
+    def _check_averages(self, row: PrintedRow) -> None:
         cells = self.numbers(row)
         for column, average in self.averages:
             if column not in cells:
@@ -108,7 +111,7 @@ class Table:
                     f"average, its cells give {average.of(cells)}"
                 )
 
-    def numbers(self, row: Row) -> dict[str, float]:
+    def numbers(self, row: PrintedRow) -> dict[str, float]:
         """The floats of a row by column, and its basis; empty where a status stands instead."""
         if row.status is not None:
             return {}
@@ -121,13 +124,13 @@ class Table:
         lines = [f"### {escape_markdown(self.title)}", "", escape_markdown(self.note), ""]
         marks = ["---" if column.text else "---:" for column in self.columns]
         lines += [_piped(map(escape_markdown, head)), _piped(["---", *marks])]
-        lines += [_piped(map(escape_markdown, self._printed(row))) for row in self.rows]
+        lines += [_piped(map(escape_markdown, self._texts(row))) for row in self.rows]
         if self.footnotes:
             lines += ["", *(f"- {escape_markdown(footnote)}" for footnote in self.footnotes)]
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Six decimals, empty cells for what is missing, status and profile as last columns."""
+        """CSV with six decimals; status and profile are the last columns."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         names = [column.name for column in self.columns]
@@ -148,7 +151,7 @@ class Table:
         lines += [" & ".join(map(_latex, head)) + r" \\", r"\midrule"]
         for row in self.rows:
             lines += [r"\midrule"] if row.ruled else []
-            cells = [_latex(cell) for cell in self._printed(row)]
+            cells = [_latex(cell) for cell in self._texts(row)]
             if row.status is not None:
                 span = rf"\multicolumn{{{len(self.columns)}}}{{c}}"
                 cells = [cells[0], f"{span}{{{_latex(row.status)}}}"]
@@ -172,7 +175,7 @@ class Table:
         )
 
     def terminal(self) -> rich.table.Table:
-        """A rich table; texts are shown as they are, never read as markup."""
+        """A rich table; texts are shown literally, so that rich reads no markup in them."""
         table = rich.table.Table(title=Text(self.title), caption=Text(self.note))
         table.add_column(Text(self.head))
         for column in self.columns:
@@ -180,11 +183,11 @@ class Table:
         for row in self.rows:
             if row.ruled:
                 table.add_section()
-            table.add_row(*map(Text, self._printed(row)))
+            table.add_row(*map(Text, self._texts(row)))
         return table
 
-    def _html_row(self, row: Row) -> str:
-        label, *cells = (html.escape(cell) for cell in self._printed(row))
+    def _html_row(self, row: PrintedRow) -> str:
+        label, *cells = (html.escape(cell) for cell in self._texts(row))
         start = ('<tr class="ruled">' if row.ruled else "<tr>") + f"<th>{label}</th>"
         if row.status is not None:
             span = len(self.columns)
@@ -192,16 +195,16 @@ class Table:
         pairs = zip(cells, self.columns, strict=True)
         return start + "".join(f"<td{_side(of)}>{cell}</td>" for cell, of in pairs) + "</tr>"
 
-    def _printed(self, row: Row) -> list[str]:
+    def _texts(self, row: PrintedRow) -> list[str]:
         """The row as texts; a status stands in the first cell."""
         if row.status is not None:
             return [row.label, row.status, *[_EMPTY] * (len(self.columns) - 1)]
         pairs = zip(row.cells, self.columns, strict=True)
-        return [row.label, *(printed(cell, column) for cell, column in pairs)]
+        return [row.label, *(cell_text(cell, column) for cell, column in pairs)]
 
 
-def printed(cell: Cell, column: Column) -> str:
-    """One cell as a reader sees it; no minus before a zero."""
+def cell_text(cell: Cell, column: Column) -> str:
+    """One cell as a reader sees it. A number that rounds to 0 is printed without a minus."""
     if cell is None:
         return _EMPTY
     if not isinstance(cell, float):
@@ -217,7 +220,7 @@ def _side(column: Column) -> str:
 def _exact(cell: Cell) -> str:
     if cell is None:
         return ""
-    return printed(cell, Column("", 6)) if isinstance(cell, float) else str(cell)
+    return cell_text(cell, Column("", 6)) if isinstance(cell, float) else str(cell)
 
 
 def _escaper(signs: dict[str, str]) -> Callable[[str], str]:

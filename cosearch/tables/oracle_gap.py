@@ -1,28 +1,22 @@
-"""How much better the agent would answer with the oracle's order (Sections 2.2 and 4.2, Eq. 7)."""
+"""How much better the agent answers with the oracle's order (Sections 2.2 and 4.2, Eq. 7)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 
 import polars as pl
 
 from cosearch.paper.published import AVERAGE, gap_cells
-from cosearch.scores.averages import KINDS, Average, kind_average, over_kinds
+from cosearch.params.rows import OraclePair
+from cosearch.scores.averages import KINDS, Average, over_kinds, sets_and_kinds
 from cosearch.statistics.bootstrap import Interval
-from cosearch.statistics.comparisons import Statistics, common_seeds, mean_interval
-from cosearch.statistics.results import (
-    Result,
-    Scope,
-    by_system,
-    check_comparable,
-    datasets,
-    row_status,
-)
+from cosearch.statistics.comparisons import Seeds, common_seeds, mean_interval
+from cosearch.statistics.results import ResultSet
 from cosearch.tables.contrasts import interval_note
-from cosearch.tables.layout import Cell, Column, Row, Table
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table
 
 _SIDES = {"Standard": "Standard", "Oracle": "Oracle Retrieval"}
-"""Our row -> the paper's in Table 1."""
+"""The label of our row -> the label of the paper's row in Table 1."""
 _PRINTED = (*KINDS, AVERAGE)
 
 
@@ -48,50 +42,39 @@ class Gap:
         return 100 * (self.oracle / self.standard - 1) if self.standard else None
 
 
-def gaps(
-    standard: Sequence[Result], oracle: Sequence[Result], *, scope: Scope, statistics: Statistics
-) -> list[Gap]:
+def gaps(results: ResultSet, pair: OraclePair) -> list[Gap]:
     """Gaps in F1 per data set, per kind that is there, and of the scope's average.
 
-    Only seeds that both have count. Raises ValueError when there is none.
+    They use the seeds that both sides have. Raises ValueError where there is no such seed.
     """
-    standard, oracle = common_seeds(standard, oracle)
+    standard, oracle = common_seeds(results.seeds_of(pair.standard), results.seeds_of(pair.oracle))
     if not standard:
         raise ValueError("standard and oracle retrieval have no seed in common")
-    names = datasets([*standard, *oracle], scope)
-    kinds = {name: scope.kinds[name] for name in names}
-    looks = {name: Average(name, {name: 1.0}) for name in names}
-    looks |= {kind: kind_average(kind, kinds) for kind in KINDS if kind in kinds.values()}
-    looks["average"] = scope.average_of(names)
-    return [_gap(name, look, standard, oracle, scope, statistics) for name, look in looks.items()]
+    shared = replace(results, evaluated=[*standard, *oracle])
+    looks = sets_and_kinds(shared.kinds) | {"average": shared.average}
+    return [_gap(name, look, standard, oracle, results) for name, look in looks.items()]
 
 
-def _gap(
-    name: str,
-    look: Average,
-    standard: Sequence[Result],
-    oracle: Sequence[Result],
-    scope: Scope,
-    statistics: Statistics,
-) -> Gap:
+def _gap(name: str, look: Average, standard: Seeds, oracle: Seeds, results: ResultSet) -> Gap:
     calls, unseen = _headroom(standard, list(look.weights))
+    f1 = results.scope.f1
     return Gap(
         name,
-        seed_mean(standard, scope.f1, look),
-        seed_mean(oracle, scope.f1, look),
-        mean_interval(oracle, standard, scope.f1, average=look, statistics=statistics),
+        seed_mean(standard, f1, look),
+        seed_mean(oracle, f1, look),
+        mean_interval(oracle, standard, f1, look, results.statistics),
         calls,
         unseen,
     )
 
 
-def seed_mean(results: Sequence[Result], column: str, look: Average) -> float:
+def seed_mean(results: Seeds, column: str, look: Average) -> float:
     """Mean over seeds of an average."""
     values = [look.of({name: one.mean(column, name) for name in look.weights}) for one in results]
     return fsum(values) / len(values)
 
 
-def _headroom(results: Sequence[Result], names: Sequence[str]) -> tuple[float | None, float]:
+def _headroom(results: Seeds, names: Sequence[str]) -> tuple[float | None, float]:
     inside = pl.col("dataset").is_in(names)
     calls = pl.concat([result.calls.filter(inside) for result in results])
     asked = sum(result.predictions.filter(inside).height for result in results)
@@ -105,46 +88,26 @@ def _headroom(results: Sequence[Result], names: Sequence[str]) -> tuple[float | 
     return share, int(by_question["hidden"].sum()) / asked
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The two systems of Table 1 for one agent size. ``backbone``: see ``Block``."""
-
-    name: str
-    backbone: str | None
-    standard: str
-    oracle: str
-
-
-def oracle_table(
-    results: Sequence[Result],
-    *,
-    scope: Scope,
-    statistics: Statistics,
-    status: Mapping[str, str],
-    pair: Pair,
-) -> Table:
+def oracle_table(results: ResultSet, pair: OraclePair) -> Table:
     """Table 1: standard against oracle retrieval, the gap with its interval, and the headroom."""
+    chosen, scope = results.of([pair.standard, pair.oracle]), results.scope
     sides = {"Standard": pair.standard, "Oracle": pair.oracle}
-    chosen = [result for result in results if result.system in sides.values()]
-    check_comparable(chosen, scope)
-    names, systems = datasets(chosen, scope), by_system(chosen)
-    states = {label: row_status(side, systems, status) for label, side in sides.items()}
+    states = {label: chosen.missing(side) for label, side in sides.items()}
     total = Column(f"avg ({scope.average})")
     average = None
     if any(states.values()):
-        rows = [Row(label, (), states[label] or "the other side is missing") for label in sides]
+        rows = [
+            PrintedRow(label, (), states[label] or "the other side is missing") for label in sides
+        ]
     else:
-        found = gaps(
-            systems[pair.standard], systems[pair.oracle], scope=scope, statistics=statistics
-        )
-        rows = _rows({gap.name: gap for gap in found}, statistics.level)
-        average = over_kinds(scope.average_of(names), scope.kinds)
-    if scope.comparable and pair.backbone is not None:
-        rows += _published_rows(pair.backbone)
+        rows = _rows({gap.name: gap for gap in gaps(chosen, pair)}, results.statistics.level)
+        average = over_kinds(chosen.average, scope.kinds)
+    if backbone := scope.published(pair.backbone):
+        rows += _published_rows(backbone)
     return Table(
         f"oracle_{pair.name}",
         f"Standard against oracle retrieval, {pair.name} agent (layout of Table 1)",
-        f"{scope.f1_note(names)} {interval_note(statistics)}.",
+        f"{scope.f1_note(chosen.datasets)} {interval_note(results.statistics)}.",
         scope.profile,
         (Column("single"), Column("multi"), total),
         tuple(rows),
@@ -157,11 +120,11 @@ def oracle_table(
     )
 
 
-def _rows(found: Mapping[str, Gap], level: float) -> list[Row]:
+def _rows(found: Mapping[str, Gap], level: float) -> list[PrintedRow]:
     shown = [found.get(name) for name in (*KINDS, "average")]
 
-    def row(label: str, cell: Callable[[Gap], Cell]) -> Row:
-        return Row(label, tuple(None if gap is None else cell(gap) for gap in shown))
+    def row(label: str, cell: Callable[[Gap], Cell]) -> PrintedRow:
+        return PrintedRow(label, tuple(None if gap is None else cell(gap) for gap in shown))
 
     return [
         row("Standard", lambda gap: gap.standard),
@@ -175,15 +138,19 @@ def _rows(found: Mapping[str, Gap], level: float) -> list[Row]:
     ]
 
 
-def _published_rows(backbone: str) -> list[Row]:
-    """Table 1 as printed, below a rule; texts, since its rounded averages prove nothing."""
-    rows: list[Row] = []
+def _published_rows(backbone: str) -> list[PrintedRow]:
+    """Table 1 as printed, below a rule. The cells are texts, so that ``Table`` does not compare the
+    paper's averages, which are rounded, with its cells."""
+    rows: list[PrintedRow] = []
     for label, method in _SIDES.items():
         cells = gap_cells(method, backbone)
         texts = tuple(f"{cells[name]:.3f}" if name in cells else None for name in _PRINTED)
-        rows.append(Row(f"Paper: {label}", texts, ruled=not rows))
+        rows.append(PrintedRow(f"Paper: {label}", texts, ruled=not rows))
     gains = gap_cells("Rel. Gain", backbone)
-    return [*rows, Row("Paper: relative gain", tuple(_gain(gains, name) for name in _PRINTED))]
+    return [
+        *rows,
+        PrintedRow("Paper: relative gain", tuple(_gain(gains, name) for name in _PRINTED)),
+    ]
 
 
 def _gain(gains: Mapping[str, float], name: str) -> str | None:

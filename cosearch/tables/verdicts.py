@@ -1,21 +1,14 @@
 """Ours beside the published numbers, with a verdict (profile ``paper`` only)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from cosearch.paper.published import main_cells, methods
-from cosearch.scores.averages import Average
+from cosearch.params.rows import TableBlock, TableRow
+from cosearch.scores.averages import single_sets
 from cosearch.statistics.bootstrap import Interval
-from cosearch.statistics.comparisons import Statistics, value_interval
-from cosearch.statistics.results import (
-    Block,
-    Result,
-    Scope,
-    TableRow,
-    by_system,
-    datasets,
-    row_status,
-)
-from cosearch.tables.layout import Column, Row, Table
+from cosearch.statistics.comparisons import value_interval
+from cosearch.statistics.results import ResultSet
+from cosearch.tables.layout import Column, PrintedRow, Table
 
 PRINTED_HALF = 5e-4
 """Half of the last printed digit of the paper's F1."""
@@ -31,32 +24,19 @@ def verdict(paper: float, ours: Interval) -> str:
     return "above" if ours.low > paper + PRINTED_HALF else "agrees"
 
 
-def published_table(
-    results: Sequence[Result],
-    *,
-    scope: Scope,
-    statistics: Statistics,
-    status: Mapping[str, str],
-    block: Block,
-) -> Table:
+def published_table(results: ResultSet, block: TableBlock) -> Table:
     """Every number of Table 2 for one agent size: the paper's, ours, its interval, the verdict.
 
-    The interval is over our questions only: the paper's own sampling error is not known. Averages
-    of the paper are recomputed from its cells. Raises ValueError where no published number may
-    stand beside ours.
+    The interval is over our questions only, because the paper's own sampling error is unknown.
+    Averages of the paper are recomputed from its cells. Raises ValueError where no published
+    number may stand beside ours.
     """
-    backbone = block.published(scope)
+    scope, statistics = results.scope, results.statistics
+    backbone = scope.published(block.backbone)
     if backbone is None:
         raise ValueError(f"block {block.name}, profile {scope.profile}: no number is comparable")
-    chosen = block.chosen(results, scope)
-    systems, names = by_system(chosen), datasets(chosen, scope)
-    rows = []
-    for row in (row for row in block.rows if row.label in methods()):
-        why = row_status(row.system, systems, status)
-        if why is not None:
-            rows.append(Row(row.label, (), why))
-            continue
-        rows += _rows(row, systems[row.system], backbone, names, scope, statistics)
+    chosen = results.of_block(block)
+    printed = [row for row in block.rows if row.label in methods()]
     level = f"{statistics.level:.0%}"
     return Table(
         f"published_{block.name}",
@@ -75,27 +55,25 @@ def published_table(
             Column(f"{level} high"),
             Column("verdict", text=True),
         ),
-        tuple(rows),
+        tuple(line for row in printed for line in _rows(chosen, row, backbone)),
         head="Method, data set",
     )
 
 
-def _rows(
-    row: TableRow,
-    seeds: Sequence[Result],
-    backbone: str,
-    names: Sequence[str],
-    scope: Scope,
-    statistics: Statistics,
-) -> Iterator[Row]:
-    paper = main_cells(row.label, backbone)
-    looks = {name: Average(name, {name: 1.0}) for name in names}
-    looks[f"avg ({scope.average})"] = scope.average_of(names)
+def _rows(chosen: ResultSet, row: TableRow, backbone: str) -> Iterator[PrintedRow]:
+    """One row per data set that the paper prints and one for the average, or why there is none."""
+    why = chosen.missing(row.system)
+    if why is not None:
+        yield PrintedRow(row.label, (), why)
+        return
+    paper, scope = main_cells(row.label, backbone), chosen.scope
+    looks = single_sets(chosen.datasets) | {f"avg ({scope.average})": chosen.average}
+    seeds = chosen.seeds_of(row.system)
     for name, look in looks.items():
         if not set(look.weights) <= set(paper):
             continue
-        ours = value_interval(seeds, scope.f1, average=look, statistics=statistics)
+        ours = value_interval(seeds, scope.f1, look, chosen.statistics)
         printed = look.of(paper)
         difference = ours.estimate - printed
         cells = (printed, ours.estimate, difference, ours.low, ours.high, verdict(printed, ours))
-        yield Row(f"{row.label}, {name}", cells)
+        yield PrintedRow(f"{row.label}, {name}", cells)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tests.evaluation.chromium import PATIENCE, Tab
+from tests.chromium import PATIENCE, Tab
 
 SIZE = {"width": 1440, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 TEXT = "(document.body?.innerText ?? '')"

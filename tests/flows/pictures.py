@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.evaluation.chromium import Tab, find_chromium, running
+from tests.chromium import Tab, find_chromium, running
 from tests.flows.pages import SIZE, drawn, picture, turn, visit
 from tests.flows.ui import Prefect
 

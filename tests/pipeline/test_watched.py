@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.evaluation.chromium import Pipe, Tab
+from tests.chromium import Pipe, Tab
 from tests.flows.pages import SIZE, drawn, turn, visit
 from tests.flows.ui import Prefect
 from tests.pipeline.project import ROOT, Project

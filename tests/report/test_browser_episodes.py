@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from cosearch.data.corpus import Corpus
 from cosearch.report.episodes import (
-    Found,
+    LabelledCandidate,
     first_middle_last,
     read_episodes,
     split_turns,
     spread,
 )
-from tests.evaluation import scenes
+from tests.report import scenes
 
 ENDS = ("answered", "malformed", "search_budget", "token_budget")
 BRANCHES = ("malformed", "relevance_only", "relevance_and_main", "main_only", "excluded")
@@ -57,7 +57,7 @@ def test_a_trajectory_is_shown_as_it_was_recorded(tmp_path, corpus):
     assert episode.mates == (1.0, 0.0)
     assert [one.query for one in episode.calls] == ["fox", "later"]
     shown = episode.calls[0]
-    assert shown.candidates[2] == Found("p2", 0.7, True)
+    assert shown.candidates[2] == LabelledCandidate("p2", 0.7, True)
     assert (shown.ranking, shown.output, shown.fault) == ((2, 0), "[3] > [1]", "order")
     assert shown.mates == (-0.2, 2.0)
     assert (episode.calls[1].group, episode.calls[1].mates) == (None, ())

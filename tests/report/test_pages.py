@@ -7,18 +7,19 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from cosearch.report.curves import Panel, learning_curves, png, svg
+from cosearch.report.curves import learning_curves, png, svg
 from cosearch.report.markup import (
+    GateVerdict,
     Highlight,
     Picture,
-    Section,
-    Verdict,
+    ReportSection,
     manifest_table,
     render,
     verdict_table,
 )
 from cosearch.tables.behaviour import cost_table
 from cosearch.tables.main import main_table
+from cosearch.tables.panels import Panel
 
 HOSTILE = "<script src=//evil.example/x.js></script><img src=x onerror=alert(1)> & $\\frac{$"
 
@@ -46,10 +47,10 @@ def make_figure(label="CoSearch"):
 def make_pages(results, rollouts, text="Plain text"):
     labels = rollouts.labels | {"start": text}
     scope, block = rollouts.scope(labels=labels), rollouts.block(labels=labels)
-    main = main_table(results, scope=scope, status={"cosearch": text}, block=block)
-    cost = cost_table(results, scope=scope, status={}, block=block)
+    main = main_table(rollouts.set_of(results, scope=scope, status={"cosearch": text}), block)
+    cost = cost_table(rollouts.set_of(results, scope=scope), block)
     picture = Picture("learning", text, svg(make_figure(text)))
-    verdicts = verdict_table([Verdict(text, "reads ids", False, text)], "tiny")
+    verdicts = verdict_table([GateVerdict(text, "reads ids", False, text)], "tiny")
     manifest = manifest_table([{"name": text, "source": text, "rows": 125}], "tiny")
     return render(
         title=text,
@@ -57,12 +58,12 @@ def make_pages(results, rollouts, text="Plain text"):
         note=scope.note(text),
         highlights=[Highlight(text, 0.5, text, (0.25, 1)), Highlight("searches", 12)],
         sections=[
-            Section("results", "Results", tables=(main,)),
-            Section("cost", "Behaviour and cost", note=text, tables=(cost,)),
-            Section("curves", "Learning curves", pictures=(picture,)),
-            Section("gates", "Gates", tables=(verdicts,)),
-            Section("data", "Data", tables=(manifest,)),
-            Section("empty", "Nothing here"),
+            ReportSection("results", "Results", tables=(main,)),
+            ReportSection("cost", "Behaviour and cost", note=text, tables=(cost,)),
+            ReportSection("curves", "Learning curves", pictures=(picture,)),
+            ReportSection("gates", "Gates", tables=(verdicts,)),
+            ReportSection("data", "Data", tables=(manifest,)),
+            ReportSection("empty", "Nothing here"),
         ],
     )
 

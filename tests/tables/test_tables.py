@@ -10,51 +10,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosearch.paper.published import methods
-from cosearch.statistics.comparisons import Comparison
-from cosearch.statistics.results import Block, TableRow
+from cosearch.params.rows import Detectable, OraclePair
 from cosearch.tables.ablations import ablation_table, walk_table
 from cosearch.tables.behaviour import cost_table, retrieval_table, searches_table
 from cosearch.tables.contrasts import comparison_table, detectable_table
-from cosearch.tables.grid import grid_change_table, grid_table
+from cosearch.tables.grid import DocumentGrid, grid_change_table, grid_table
 from cosearch.tables.main import main_table, scores_table
-from cosearch.tables.oracle_gap import Pair, oracle_table
-from tests.evaluation.conftest import KINDS
-
-COMPARISONS = [
-    Comparison("cosearch", "start", "f1"),
-    Comparison("cosearch", "start", "hit_3"),
-    Comparison("oracle", "retrieval_only", "em"),
-    Comparison("cosearch", "fixed_ranker", "f1"),
-]
+from cosearch.tables.oracle_gap import oracle_table
+from tests.evaluated import COMPARISONS, KINDS, make_comparison
 
 
 def every_table(results, scope, rollouts, status, backbone=None):
-    shared = {"scope": scope, "status": status}
-    block = rollouts.block(backbone)
-    statistics = {"statistics": rollouts.statistics}
-    pair = Pair("large", backbone, "retrieval_only", "oracle")
-    grid = {
+    shown, block = rollouts.set_of(results, scope=scope, status=status), rollouts.block(backbone)
+    oracle = OraclePair(name="large", backbone=backbone, standard="retrieval_only", oracle="oracle")
+    cells = {
         (label, 3): [one for one in results if one.system == system]
         for system, label in rollouts.labels.items()
     }
-    sides = {"left": "cosearch", "right": "start"}
-    states = {
-        "scope": scope,
-        "status": {rollouts.labels[name]: why for name, why in status.items()},
-    }
+    grid = DocumentGrid(cells, {rollouts.labels[name]: why for name, why in status.items()}, 3)
     return [
-        main_table(results, block=block, **shared),
-        scores_table(results, block=block, **shared),
-        oracle_table(results, pair=pair, **statistics, **shared),
-        comparison_table(results, COMPARISONS, **statistics, **shared),
-        detectable_table(results, **sides, **statistics, **shared),
-        ablation_table(results, block=block, **statistics, **shared),
-        walk_table(results, block=block, **statistics, **shared),
-        grid_table(grid, default_k=3, backbone=backbone, **states),
-        grid_change_table(grid, default_k=3, **statistics, **states),
-        retrieval_table(results, block=block, **shared),
-        searches_table(results, block=block, **shared),
-        cost_table(results, seconds={"cosearch": 0.5}, block=block, **shared),
+        main_table(shown, block),
+        scores_table(shown, block),
+        oracle_table(shown, oracle),
+        comparison_table(shown, COMPARISONS),
+        detectable_table(shown, Detectable(left="cosearch", right="start")),
+        ablation_table(shown, block),
+        walk_table(shown, block),
+        grid_table(shown, grid, backbone),
+        grid_change_table(shown, grid),
+        retrieval_table(shown, block),
+        searches_table(shown, block),
+        cost_table(shown, block, {"cosearch": 0.5}),
     ]
 
 
@@ -104,9 +90,9 @@ def test_em_never_exceeds_f1_and_averages_follow_for_any_results(rollouts, skill
         cut(rollouts.result(system, seed=seed, skill=skill, questions=9), sizes)
         for system, skill in zip(labels, skills, strict=False)
     ]
-    shared = {"scope": rollouts.scope(labels=labels), "status": {}}
+    shown = rollouts.set_of(given_, scope=rollouts.scope(labels=labels))
     block = rollouts.block(labels=labels)
-    scores, main = (build(given_, block=block, **shared) for build in (scores_table, main_table))
+    scores, main = (build(shown, block) for build in (scores_table, main_table))
     for result in given_:
         em, f1 = (cells_of(table, labels[result.system]) for table in (scores, main))
         for name in ("macro", "macro_groups", "micro"):
@@ -128,7 +114,7 @@ def cut(result, sizes):
 def test_rows_stand_in_the_papers_order_with_own_rows_below_a_rule(results, rollouts):
     labels = {"mine": "Mine", **rollouts.labels}
     scope, block = rollouts.scope(labels=labels), rollouts.block(labels=labels)
-    table = main_table(results, scope=scope, status={}, block=block)
+    table = main(results, rollouts, scope=scope, block=block)
     labels = [row.label for row in table.rows]
     assert labels == [*methods(), "Mine", "Untrained agent and ranker"]
     assert [row.label for row in table.rows if row.ruled] == ["Mine"]
@@ -152,9 +138,8 @@ def test_nothing_run_makes_tables_without_numbers(rollouts):
         assert {row.status for row in table.rows} <= {"not run"}
 
 
-def main(results, rollouts, **changes):
-    given = {"scope": rollouts.scope(), "status": {}, "block": rollouts.block(), **changes}
-    return main_table(results, **given)
+def main(results, rollouts, block=None, **changes):
+    return main_table(rollouts.set_of(results, **changes), block or rollouts.block())
 
 
 def test_seeds_are_averaged_and_their_spread_is_shown(results, rollouts):
@@ -178,8 +163,10 @@ def test_blocks_carry_the_same_labels_for_other_systems(results, rollouts):
     assert table.name == "main_small"
     oracle = cells_of(main(results, rollouts), "Oracle")
     assert cells_of(table, "CoSearch") == oracle
-    with pytest.raises(ValueError, match="block small: start is there twice"):
-        Block("small", None, [TableRow("start", "A"), TableRow("start", "B")])
+    row = block.rows[0]
+    twice = block.model_copy(update={"rows": (row, row.model_copy(update={"label": "B"}))})
+    with pytest.raises(ValueError, match="block small: small is there twice"):
+        main(own, rollouts, scope=scope, block=twice)
 
 
 def test_no_published_number_stands_beside_ours_but_under_profile_paper(results, rollouts):
@@ -217,16 +204,13 @@ def test_the_papers_average_is_recomputed_from_its_cells(results, rollouts):
 def test_rows_of_another_key_are_refused(results, rollouts, key, value):
     mixed = [*results[:2], rollouts.result("cosearch", **{key: value})]
     pattern = rf"direct \(seed 0\) and cosearch \(seed 0\) differ in {key}: .*{value}"
-    shared = {"scope": rollouts.scope(), "status": {}}
-    for build in (main_table, scores_table, retrieval_table, searches_table, cost_table):
+    shown = rollouts.set_of(mixed)
+    builders = (main_table, scores_table, retrieval_table, searches_table, cost_table)
+    for build in (*builders, ablation_table, walk_table):
         with pytest.raises(ValueError, match=pattern):
-            build(mixed, block=rollouts.block(), **shared)
-    for build in (ablation_table, walk_table):
-        with pytest.raises(ValueError, match=pattern):
-            build(mixed, block=rollouts.block(), statistics=rollouts.statistics, **shared)
-    pair = [Comparison("cosearch", "direct", "f1")]
+            build(shown, rollouts.block())
     with pytest.raises(ValueError, match=pattern):
-        comparison_table(mixed, pair, statistics=rollouts.statistics, **shared)
+        comparison_table(shown, [make_comparison("cosearch", "direct")])
 
 
 def test_results_of_rows_that_a_table_does_not_hold_do_not_disturb_it(results, rollouts):
@@ -239,11 +223,11 @@ def test_results_of_rows_that_a_table_does_not_hold_do_not_disturb_it(results, r
 def test_a_key_may_vary_where_the_block_says_so_and_the_reader_is_told(results, rollouts):
     mixed = [one for one in results if one.system != "direct"]
     mixed.append(rollouts.result("direct", skill=0.1, top_k=1))
-    rows = rollouts.block().rows
-    table = main(mixed, rollouts, block=Block("large", None, rows, ("top_k",)))
+    free = rollouts.block(varying=["top_k"])
+    table = main(mixed, rollouts, block=free)
     (note,) = (note for note in table.footnotes if note.startswith("Rows differ in top_k"))
     assert "Direct Inference 1; Retrieval Only 3; " in note
-    same = main(results, rollouts, block=Block("large", None, rows, ("top_k",)))
+    same = main(results, rollouts, block=free)
     assert same == main(results, rollouts)
 
 
@@ -259,7 +243,9 @@ def test_rows_twice_or_unknown_are_refused(results, rollouts):
     with pytest.raises(ValueError, match="has no label"):
         main([rollouts.result("x")], rollouts, block=rollouts.block(labels={"x": "X"}))
     with pytest.raises(ValueError, match="CoSearch is there twice"):
-        rollouts.block(labels=rollouts.labels | {"start": "CoSearch"})
+        main(
+            results, rollouts, block=rollouts.block(labels=rollouts.labels | {"start": "CoSearch"})
+        )
     with pytest.raises(ValueError, match="without a kind"):
         main(results, rollouts, scope=rollouts.scope(kinds={"nq": "single"}))
 

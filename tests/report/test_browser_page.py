@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from cosearch.core.types import Passage
 from cosearch.report import markup as report_page
-from cosearch.report.browser import SCRIPT, embed, fit, markup, pack, source_hash
-from cosearch.report.markup import Highlight, Section, render
-from tests.evaluation import scenes
+from cosearch.report.browser import SCRIPT, embed, fit_episodes, markup, pack_episode, source_hash
+from cosearch.report.markup import Highlight, ReportSection, render
+from tests.report import scenes
 
 VOID = {"meta", "input", "img"}
 ANY = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -51,7 +51,7 @@ def page_of(episodes, text="t"):
         summary=text,
         note=text,
         highlights=[Highlight(text, 0.5, text, (0.25, 0.75))],
-        sections=[Section("words", text, note=text)],
+        sections=[ReportSection("words", text, note=text)],
         episodes=episodes,
     ).html
 
@@ -113,7 +113,7 @@ def test_a_number_that_is_none_is_refused():
 
 def test_titles_go_with_all_candidates_and_texts_with_shown_and_relevant_ones():
     call = scenes.call(ranking=(0,))
-    held = json.loads(fit(scenes.episodes([scenes.episode(calls=(call,))]), 10_000).data)
+    held = json.loads(fit_episodes(scenes.episodes([scenes.episode(calls=(call,))]), 10_000).data)
     assert sorted(held["titles"]) == ["p0", "p1", "p2", "p3"]
     assert sorted(held["texts"]) == ["p0", "p2"]
     assert held["episodes"][0]["calls"][0]["candidates"][2] == ["p2", 0.7, 1]
@@ -125,11 +125,11 @@ def test_the_data_never_exceed_their_budget(lengths, budget):
         scenes.episode(question_id=f"q{at}", question="é" * length)
         for at, length in enumerate(lengths)
     ]
-    fitted = fit(scenes.episodes(chosen), budget)
+    fitted = fit_episodes(scenes.episodes(chosen), budget)
     held = json.loads(fitted.data)["episodes"]
     assert fitted.count == len(held)
     assert not held or len(fitted.data) <= budget
-    assert all(one in [pack(episode) for episode in chosen] for one in held)
+    assert all(one in [pack_episode(episode) for episode in chosen] for one in held)
 
 
 def test_trajectories_without_room_are_dropped_whole_and_the_page_says_so(monkeypatch):
@@ -146,7 +146,7 @@ def test_trajectories_without_room_are_dropped_whole_and_the_page_says_so(monkey
 
 def test_trajectories_are_ordered_for_reading_whatever_they_were_chosen_by():
     chosen = [scenes.episode(sample=at, round=2 - at % 2) for at in range(4)]
-    held = json.loads(fit(scenes.episodes(chosen), 100_000).data)["episodes"]
+    held = json.loads(fit_episodes(scenes.episodes(chosen), 100_000).data)["episodes"]
     assert [(one["round"], one["sample"]) for one in held] == [(1, 1), (1, 3), (2, 0), (2, 2)]
 
 
@@ -177,5 +177,5 @@ def test_the_script_inserts_texts_only_and_asks_for_nothing():
 
 def test_an_empty_sample_is_a_page_too():
     episodes = scenes.episodes([])
-    text = markup(episodes, fit(episodes, 1000), 6_000_000)
+    text = markup(episodes, fit_episodes(episodes, 1000), 6_000_000)
     assert "0 of 0 trajectories recorded in 0 rounds." in text

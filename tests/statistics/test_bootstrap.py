@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.random import PCG64, Generator
 
+from cosearch.params.rows import Statistics
 from cosearch.statistics.bootstrap import (
     minimal_detectable_effect,
     paired_interval,
@@ -11,6 +12,10 @@ from cosearch.statistics.bootstrap import (
 )
 
 DRAWS = 500
+
+
+def settings(seed=0, draws=DRAWS, resample_seeds=False):
+    return Statistics(level=0.95, draws=draws, seed=seed, resample_seeds=resample_seeds, power=0.8)
 
 
 def scores(rng, size, shift=0.0):
@@ -25,7 +30,7 @@ def rng():
 
 def test_identical_systems_give_exactly_zero(rng):
     same = scores(rng, (50, 3))
-    interval = paired_interval(same, same, draws=DRAWS, seed=0)
+    interval = paired_interval(same, same, settings())
     assert (interval.estimate, interval.low, interval.high) == (0.0, 0.0, 0.0)
     assert interval.standard_error == 0.0
     assert interval.verdict == "spans 0"
@@ -34,14 +39,14 @@ def test_identical_systems_give_exactly_zero(rng):
 def test_identical_ratios_give_exactly_zero(rng):
     calls = rng.integers(0, 4, 50).astype(float)
     side = (rng.binomial(calls.astype(int), 0.5).astype(float), calls)
-    interval = ratio_interval(side, side, draws=DRAWS, seed=0)
+    interval = ratio_interval(side, side, settings())
     assert (interval.estimate, interval.low, interval.high) == (0.0, 0.0, 0.0)
 
 
 def test_swapping_sides_mirrors_the_interval(rng):
     left, right = scores(rng, 80, 0.2), scores(rng, 80)
-    forward = paired_interval(left, right, draws=DRAWS, seed=0)
-    backward = paired_interval(right, left, draws=DRAWS, seed=1)
+    forward = paired_interval(left, right, settings())
+    backward = paired_interval(right, left, settings(1))
     assert backward.estimate == pytest.approx(-forward.estimate)
     assert backward.low == pytest.approx(-forward.high, abs=0.03)
 
@@ -56,10 +61,8 @@ def test_order_of_rows_does_not_matter(rng, shape, stratified):
         paired_interval(
             left[rows],
             right[rows],
-            draws=DRAWS,
-            seed=4,
+            settings(4, resample_seeds=True),
             strata=strata[rows] if stratified else None,
-            resample_seeds=True,
         )
         for rows in (np.arange(70), order)
     )
@@ -68,9 +71,7 @@ def test_order_of_rows_does_not_matter(rng, shape, stratified):
 
 def test_the_seed_decides_the_interval(rng):
     left, right = scores(rng, 60, 0.2), scores(rng, 60)
-    first, again, other = (
-        paired_interval(left, right, draws=DRAWS, seed=seed) for seed in (3, 3, 4)
-    )
+    first, again, other = (paired_interval(left, right, settings(seed)) for seed in (3, 3, 4))
     assert first == again
     assert first.estimate == other.estimate
     assert (first.low, first.high) != (other.low, other.high)
@@ -80,8 +81,8 @@ def test_pairing_beats_ignoring_it(rng):
     """The same questions are hard for both systems: the paired interval is the narrower one."""
     hard = rng.normal(0, 1, 200)
     left, right = hard + rng.normal(0.1, 0.1, 200), hard + rng.normal(0, 0.1, 200)
-    paired = paired_interval(left, right, draws=DRAWS, seed=0)
-    loose = paired_interval(left, rng.permutation(right), draws=DRAWS, seed=0)
+    paired = paired_interval(left, right, settings())
+    loose = paired_interval(left, rng.permutation(right), settings())
     assert paired.verdict == "above 0"
     assert loose.verdict == "spans 0"
     assert paired.standard_error < loose.standard_error / 5
@@ -97,7 +98,7 @@ def test_coverage_of_the_mean_is_nominal():
         hard = rng.random(120)
         left = (rng.random(120) < 0.2 + 0.6 * hard).astype(float)
         right = (rng.random(120) < 0.1 + 0.6 * hard).astype(float)
-        interval = paired_interval(left, right, draws=400, seed=trial)
+        interval = paired_interval(left, right, settings(trial, 400))
         covered += interval.low <= truth <= interval.high
     assert 0.92 <= covered / 400 <= 0.98
 
@@ -111,7 +112,7 @@ def test_coverage_of_the_macro_average_is_nominal():
     covered = 0
     for trial in range(400):
         left = rng.normal(mean, 1.0)
-        interval = paired_interval(left, np.zeros(330), draws=300, seed=trial, strata=strata)
+        interval = paired_interval(left, np.zeros(330), settings(trial, 300), strata=strata)
         covered += interval.low <= 0.2 <= interval.high
     assert 0.91 <= covered / 400 <= 0.98
 
@@ -128,7 +129,7 @@ def test_coverage_of_the_ratio_is_nominal():
     covered = sum(
         interval.low <= 0.15 <= interval.high
         for interval in (
-            ratio_interval(side(0.6), side(0.45), draws=300, seed=trial) for trial in range(300)
+            ratio_interval(side(0.6), side(0.45), settings(trial, 300)) for trial in range(300)
         )
     )
     assert 0.91 <= covered / 300 <= 0.98
@@ -138,12 +139,12 @@ def test_estimates_are_the_plain_statistics(rng):
     left, right = scores(rng, (40, 2)), scores(rng, (40, 2))
     strata = np.array(["a"] * 10 + ["b"] * 30)
     difference = (left - right).mean(axis=1)
-    plain = paired_interval(left, right, draws=DRAWS, seed=0)
+    plain = paired_interval(left, right, settings())
     assert plain.estimate == pytest.approx(difference.mean())
-    macro = paired_interval(left, right, draws=DRAWS, seed=0, strata=strata)
+    macro = paired_interval(left, right, settings(), strata=strata)
     assert macro.estimate == pytest.approx((difference[:10].mean() + difference[10:].mean()) / 2)
     weights = {"a": 0.9, "b": 0.1}
-    weighted = paired_interval(left, right, draws=DRAWS, seed=0, strata=strata, weights=weights)
+    weighted = paired_interval(left, right, settings(), strata=strata, weights=weights)
     assert weighted.estimate == pytest.approx(
         0.9 * difference[:10].mean() + 0.1 * difference[10:].mean()
     )
@@ -152,9 +153,9 @@ def test_estimates_are_the_plain_statistics(rng):
 def test_seeds_of_a_question_are_one_cluster(rng):
     """Three copies of the same answers are no more evidence than one."""
     left, right = scores(rng, 100, 0.1), scores(rng, 100)
-    one = paired_interval(left, right, draws=4000, seed=0)
+    one = paired_interval(left, right, settings(0, 4000))
     copies = [np.column_stack([side] * 3) for side in (left, right)]
-    three = paired_interval(*copies, draws=4000, seed=0)
+    three = paired_interval(*copies, settings(0, 4000))
     assert three.standard_error == pytest.approx(one.standard_error, rel=0.05)
 
 
@@ -162,8 +163,7 @@ def test_resampling_seeds_widens_where_trainings_differ(rng):
     left = np.column_stack([scores(rng, 300, shift) for shift in (-0.3, 0.1, 0.5)])
     right = scores(rng, (300, 3))
     fixed, resampled = (
-        paired_interval(left, right, draws=2000, seed=0, resample_seeds=flag)
-        for flag in (False, True)
+        paired_interval(left, right, settings(0, 2000, flag)) for flag in (False, True)
     )
     assert resampled.estimate == fixed.estimate
     assert resampled.standard_error > 3 * fixed.standard_error
@@ -174,23 +174,23 @@ def test_resampling_seeds_widens_where_trainings_differ(rng):
 )
 def test_shapes_that_do_not_pair_are_refused(left, right):
     with pytest.raises(ValueError, match=r"pair|shape"):
-        paired_interval(np.zeros(left), np.zeros(right), draws=10, seed=0)
+        paired_interval(np.zeros(left), np.zeros(right), settings(0, 10))
 
 
 def test_strata_and_weights_must_match(rng):
     values = scores(rng, 4)
     with pytest.raises(ValueError, match="3 strata for 4"):
-        paired_interval(values, values, draws=10, seed=0, strata=np.array(["a"] * 3))
+        paired_interval(values, values, settings(0, 10), strata=np.array(["a"] * 3))
     with pytest.raises(ValueError, match="weights for"):
         paired_interval(
-            values, values, draws=10, seed=0, strata=np.array(["a"] * 4), weights={"b": 1.0}
+            values, values, settings(0, 10), strata=np.array(["a"] * 4), weights={"b": 1.0}
         )
 
 
 def test_a_side_without_calls_has_no_ratio():
     some, none = np.ones(3), np.zeros(3)
     with pytest.raises(ValueError, match="no call"):
-        ratio_interval((none, none), (some, some), draws=10, seed=0)
+        ratio_interval((none, none), (some, some), settings(0, 10))
 
 
 def test_detectable_effect_matches_its_own_power():

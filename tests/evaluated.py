@@ -1,4 +1,7 @@
-"""Small real rollouts, written down by a rule instead of sampled by a model."""
+"""Small real rollouts and results of systems, made by a rule instead of sampled by a model.
+
+The fixtures ``rollouts`` and ``results`` are there for every test (``tests/conftest.py``).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,9 +22,10 @@ from cosearch.core.types import (
     Terminal,
     Trajectory,
 )
+from cosearch.params.rows import Comparison, Statistics, TableBlock, TableRow
 from cosearch.scores.metrics import calls_frame, predictions_frame
-from cosearch.statistics.comparisons import Statistics
-from cosearch.statistics.results import Block, Result, Scope, TableRow
+from cosearch.statistics.results import Result, ResultSet
+from cosearch.statistics.scope import Scope
 
 SAMPLING = Sampling(temperature=0.0, top_p=1.0, top_k=-1, max_tokens=8)
 RELEVANCE = RelevanceRule(match="tokens", strip_marks=False, min_gold_chars=0)
@@ -137,10 +141,35 @@ def make_scope(profile: str = "tiny", average: str = "macro", **changes: Any) ->
     return Scope(profile=profile, average=average, **given)
 
 
+def make_set(
+    results: Sequence[Result],
+    *,
+    scope: Scope | None = None,
+    status: Mapping[str, str] | None = None,
+) -> ResultSet:
+    return ResultSet(results, scope or make_scope(), status or {}, STATISTICS)
+
+
 def make_block(
-    backbone: str | None = None, name: str = "large", labels: Mapping[str, str] = LABELS
-) -> Block:
-    return Block(name, backbone, [TableRow(system, label) for system, label in labels.items()])
+    backbone: str | None = None,
+    name: str = "large",
+    labels: Mapping[str, str] = LABELS,
+    varying: Sequence[str] = (),
+) -> TableBlock:
+    rows = tuple(TableRow(system=system, label=label) for system, label in labels.items())
+    return TableBlock(name=name, backbone=backbone, varying=tuple(varying), rows=rows)
+
+
+def make_comparison(left: str, right: str, metric: str = "f1") -> Comparison:
+    return Comparison(left=left, right=right, metric=metric)
+
+
+COMPARISONS = [
+    make_comparison("cosearch", "start", "f1"),
+    make_comparison("cosearch", "start", "hit_3"),
+    make_comparison("oracle", "retrieval_only", "em"),
+    make_comparison("cosearch", "fixed_ranker", "f1"),
+]
 
 
 class Rollouts:
@@ -157,7 +186,9 @@ class Rollouts:
     trajectory = staticmethod(make_trajectory)
     result: Callable[..., Result] = staticmethod(make_result)
     scope: Callable[..., Scope] = staticmethod(make_scope)
-    block: Callable[..., Block] = staticmethod(make_block)
+    set_of: Callable[..., ResultSet] = staticmethod(make_set)
+    block: Callable[..., TableBlock] = staticmethod(make_block)
+    comparison: Callable[..., Comparison] = staticmethod(make_comparison)
 
 
 @pytest.fixture(scope="session")

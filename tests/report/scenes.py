@@ -9,7 +9,7 @@ import polars as pl
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, write_frame
-from cosearch.report.episodes import Call, Episode, Episodes, Found
+from cosearch.report.episodes import Episode, EpisodeCall, Episodes, LabelledCandidate
 
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "max_tokens": 8}
 PASSAGES = [Passage(f"p{at}", f"Title {at}", f"Text of passage {at}.") for at in range(6)]
@@ -20,9 +20,9 @@ TURNS = (
 )
 
 
-def call(**changes: Any) -> Call:
+def call(**changes: Any) -> EpisodeCall:
     """A search with four candidates, of which the third is relevant; two are shown."""
-    found = tuple(Found(f"p{at}", 0.9 - at / 10, at == 2) for at in range(4))
+    found = tuple(LabelledCandidate(f"p{at}", 0.9 - at / 10, at == 2) for at in range(4))
     given: dict[str, Any] = {
         "turn": 0,
         "query": "fox",
@@ -40,7 +40,7 @@ def call(**changes: Any) -> Call:
         "trained": True,
         "mates": (2.0, 1.0),
     }
-    return Call(**{**given, **changes})
+    return EpisodeCall(**{**given, **changes})
 
 
 def episode(**changes: Any) -> Episode:

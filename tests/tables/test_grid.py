@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosearch.tables.grid import grid_change_table, grid_table
+from cosearch.tables.grid import DocumentGrid, grid_change_table, grid_table
 
 LARGE = "Qwen2.5-7B-Instruct"
 SKILLS = {"Retrieval Only": 0.3, "CoSearch": 0.5}
@@ -21,14 +21,21 @@ def scope_of(rollouts, grid, profile="tiny"):
     return rollouts.scope(profile, labels={f"{label}-{k}": f"{label} K={k}" for label, k in grid})
 
 
-def build(rollouts, grid, profile="tiny", backbone=None, status=None):
-    return grid_table(
-        grid,
-        scope=scope_of(rollouts, grid, profile),
-        status=status or {},
-        default_k=3,
-        backbone=backbone,
-    )
+def build(rollouts, cells, profile="tiny", backbone=None, status=None):
+    return grid_table(set_of(rollouts, cells, profile), grid_of(cells, status), backbone)
+
+
+def changes_of(rollouts, cells):
+    return grid_change_table(set_of(rollouts, cells), grid_of(cells))
+
+
+def set_of(rollouts, cells, profile="tiny"):
+    every = [one for seeds in cells.values() for one in seeds]
+    return rollouts.set_of(every, scope=scope_of(rollouts, cells, profile))
+
+
+def grid_of(cells, status=None):
+    return DocumentGrid(cells, status or {}, default_k=3)
 
 
 def cells_of(table, label):
@@ -48,13 +55,7 @@ def test_cells_are_averages_and_changes_are_relative_to_the_default(rollouts):
 
 def test_changes_carry_intervals(rollouts):
     grid = make_grid(rollouts)
-    table = grid_change_table(
-        grid,
-        scope=scope_of(rollouts, grid),
-        statistics=rollouts.statistics,
-        status={},
-        default_k=3,
-    )
+    table = changes_of(rollouts, grid)
     assert [row.label for row in table.rows] == [
         f"{label}, K={k}" for label in SKILLS for k in (1, 5)
     ]
@@ -75,13 +76,7 @@ def test_missing_cells_are_empty_and_missing_rows_say_so(rollouts):
     assert table.rows[-1].status == "not run"
     status = build(rollouts, grid, status={"CoSearch": "withheld: why"}).rows[1].status
     assert status == "withheld: why"
-    changes = grid_change_table(
-        grid,
-        scope=scope_of(rollouts, grid),
-        statistics=rollouts.statistics,
-        status={},
-        default_k=3,
-    )
+    changes = changes_of(rollouts, grid)
     assert {r.label: r.status for r in changes.rows}["CoSearch, K=1"] == "not run"
 
 

@@ -4,20 +4,22 @@ import dataclasses
 
 import pytest
 
+from cosearch.params.rows import OraclePair
 from cosearch.scores.metrics import calls_frame, predictions_frame
 from cosearch.statistics.results import Result
-from cosearch.tables.oracle_gap import Pair, gaps, oracle_table
+from cosearch.tables.oracle_gap import gaps, oracle_table
 
 
-def sides(results):
-    return (
-        [one for one in results if one.system == "retrieval_only"],
-        [one for one in results if one.system == "oracle"],
-    )
+def pair_of(backbone=None):
+    return OraclePair(name="large", backbone=backbone, standard="retrieval_only", oracle="oracle")
+
+
+def gaps_of(results, rollouts):
+    return gaps(rollouts.set_of(results), pair_of())
 
 
 def test_gaps_of_sets_kinds_and_average(results, rollouts):
-    found = gaps(*sides(results), scope=rollouts.scope(), statistics=rollouts.statistics)
+    found = gaps_of(results, rollouts)
     assert [gap.name for gap in found] == [*rollouts.kinds, "single", "multi", "average"]
     by_name = {gap.name: gap for gap in found}
     single = [by_name[name] for name in ("nq", "triviaqa", "popqa")]
@@ -29,11 +31,12 @@ def test_gaps_of_sets_kinds_and_average(results, rollouts):
 
 def test_a_gap_narrows_with_more_questions(rollouts):
     few, many = (
-        gaps(
-            [rollouts.result("retrieval_only", skill=0.4, questions=size)],
-            [rollouts.result("oracle", skill=0.7, questions=size)],
-            scope=rollouts.scope(),
-            statistics=rollouts.statistics,
+        gaps_of(
+            [
+                rollouts.result("retrieval_only", skill=0.4, questions=size),
+                rollouts.result("oracle", skill=0.7, questions=size),
+            ],
+            rollouts,
         )[-1].interval
         for size in (10, 160)
     )
@@ -64,13 +67,7 @@ def test_headroom_counts_answers_that_were_retrieved_but_not_shown(rollouts):
         )
 
     found = {
-        gap.name: gap
-        for gap in gaps(
-            [result("retrieval_only")],
-            [result("oracle")],
-            scope=rollouts.scope(),
-            statistics=rollouts.statistics,
-        )
+        gap.name: gap for gap in gaps_of([result("retrieval_only"), result("oracle")], rollouts)
     }
     assert found["nq"].calls_headroom == pytest.approx(2 / 5)
     assert found["nq"].questions_headroom == pytest.approx(1 / 3)
@@ -81,19 +78,14 @@ def test_headroom_counts_answers_that_were_retrieved_but_not_shown(rollouts):
 
 
 def test_sides_without_a_common_seed_are_refused(results, rollouts):
-    standard, oracle = sides(results)
-    moved = [dataclasses.replace(one, seed=9) for one in oracle]
+    moved = [dataclasses.replace(one, seed=9) if one.system == "oracle" else one for one in results]
     with pytest.raises(ValueError, match="no seed in common"):
-        gaps(standard, moved, scope=rollouts.scope(), statistics=rollouts.statistics)
+        gaps_of(moved, rollouts)
 
 
 def make_table(results, rollouts, status=None, backbone=None, profile="tiny"):
     return oracle_table(
-        results,
-        scope=rollouts.scope(profile),
-        statistics=rollouts.statistics,
-        status=status or {},
-        pair=Pair("large", backbone, "retrieval_only", "oracle"),
+        rollouts.set_of(results, scope=rollouts.scope(profile), status=status), pair_of(backbone)
     )
 
 

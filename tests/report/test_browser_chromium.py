@@ -3,11 +3,12 @@
 import pytest
 
 from cosearch.core.types import Passage
-from cosearch.report.markup import Highlight, Picture, Section, render
+from cosearch.params.rows import OraclePair
+from cosearch.report.markup import Highlight, Picture, ReportSection, render
 from cosearch.tables import main
-from cosearch.tables.oracle_gap import Pair, oracle_table
-from tests.evaluation import scenes
-from tests.evaluation.chromium import Tab
+from cosearch.tables.oracle_gap import oracle_table
+from tests.chromium import Tab
+from tests.report import scenes
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><!-- \u202e\u200f\u2066 \x00\x1b"
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"><rect style="fill:red"/></svg>'
@@ -54,7 +55,8 @@ def sample():
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory, results, rollouts):
-    scope = rollouts.scope()
+    status = {"cosearch": HOSTILE}
+    pair = OraclePair(name="large", backbone=None, standard="retrieval_only", oracle="oracle")
     passages = {id: Passage(id, HOSTILE, HOSTILE) for id in ("p0", "p2")}
     pages = render(
         title=f"Report {HOSTILE}",
@@ -62,20 +64,12 @@ def page(tmp_path_factory, results, rollouts):
         note=HOSTILE,
         highlights=[Highlight(HOSTILE, 0.5, HOSTILE, (0.4, 0.6))],
         sections=[
-            Section(
+            ReportSection(
                 "results",
                 HOSTILE,
                 tables=(
-                    main.main_table(
-                        results, scope=scope, status={"cosearch": HOSTILE}, block=rollouts.block()
-                    ),
-                    oracle_table(
-                        results,
-                        scope=scope,
-                        statistics=rollouts.statistics,
-                        status={},
-                        pair=Pair("large", None, "retrieval_only", "oracle"),
-                    ),
+                    main.main_table(rollouts.set_of(results, status=status), rollouts.block()),
+                    oracle_table(rollouts.set_of(results), pair),
                 ),
                 pictures=(Picture("p", HOSTILE, SVG),),
             )

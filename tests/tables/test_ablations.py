@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from cosearch.statistics.comparisons import Comparison, compare
+from cosearch.statistics.comparisons import compare
 from cosearch.tables.ablations import ablation_table, walk_table
 
 LABELS = {
@@ -18,13 +18,9 @@ LARGE = "Qwen2.5-7B-Instruct"
 
 def build(make, results, rollouts, *, status=None, profile="tiny", backbone=None, labels=None):
     labels = labels or LABELS
-    return make(
-        results,
-        scope=rollouts.scope(profile, labels=rollouts.labels | labels),
-        statistics=rollouts.statistics,
-        status=status or {},
-        block=rollouts.block(backbone, "large", labels),
-    )
+    scope = rollouts.scope(profile, labels=rollouts.labels | labels)
+    chosen = rollouts.set_of(results, scope=scope, status=status)
+    return make(chosen, rollouts.block(backbone, "large", labels))
 
 
 def cells_of(table, label):
@@ -46,13 +42,7 @@ def test_drops_differences_and_verdicts_stand_against_the_full_model(results, ro
 
 def test_the_interval_is_that_of_the_declared_comparison(results, rollouts):
     row = cells_of(build(ablation_table, results, rollouts), "w/o r_main")
-    outcome = compare(
-        results,
-        Comparison("start", "cosearch", "f1"),
-        scope=rollouts.scope(),
-        statistics=rollouts.statistics,
-        status={},
-    )
+    outcome = compare(rollouts.set_of(results), rollouts.comparison("start", "cosearch"))
     assert (row["95% low"], row["95% high"]) == (outcome.interval.low, outcome.interval.high)
 
 
@@ -74,15 +64,9 @@ def test_a_diverged_row_says_so(results, rollouts):
     assert row["drop (%)"] is None and row["verdict"] is None
 
 
-def test_a_block_without_a_full_model_is_refused(results, rollouts):
-    with pytest.raises(ValueError, match="no full model"):
-        ablation_table(
-            results,
-            scope=rollouts.scope(),
-            statistics=rollouts.statistics,
-            status={},
-            block=rollouts.block(labels={}),
-        )
+def test_a_block_without_a_full_model_is_refused(rollouts):
+    with pytest.raises(ValueError, match="rows"):
+        rollouts.block(labels={})
 
 
 def test_the_papers_rows_are_recomputed_under_one_average(results, rollouts):

@@ -11,18 +11,18 @@ def cells_of(table, label):
 
 
 def test_behaviour_tables_hold_the_numbers_of_the_frames(results, rollouts):
-    shared = {"scope": rollouts.scope(), "status": {}, "block": rollouts.block()}
+    shared = (rollouts.set_of(results), rollouts.block())
     (one,) = (one for one in results if one.system == "oracle")
     given = one.calls.filter("has_answer")
-    retrieval = cells_of(retrieval_table(results, **shared), "Oracle")
+    retrieval = cells_of(retrieval_table(*shared), "Oracle")
     assert retrieval["Hit@1"] == given["hit_1"].mean()
     assert retrieval["retriever Hit@3"] == given["retriever_hit_3"].mean()
-    searches = cells_of(searches_table(results, **shared), "Oracle")
+    searches = cells_of(searches_table(*shared), "Oracle")
     assert (searches["1 (%)"], searches["2 (%)"], searches["mean"]) == (50.0, 50.0, 1.5)
     assert searches["1-2 (%)"] == 100.0
-    cost = cells_of(cost_table(results, seconds={"oracle": 0.25}, **shared), "Oracle")
+    cost = cells_of(cost_table(*shared, seconds={"oracle": 0.25}), "Oracle")
     assert (cost["agent sampled"], cost["ranker read"], cost["seconds"]) == (3.0, 4.5, 0.25)
-    assert "seconds" not in {c.name for c in cost_table(results, **shared).columns}
+    assert "seconds" not in {c.name for c in cost_table(*shared).columns}
 
 
 def test_a_seed_without_a_value_leaves_no_mean(results, rollouts):
@@ -33,6 +33,6 @@ def test_a_seed_without_a_value_leaves_no_mean(results, rollouts):
         else one
         for one in results
     ]
-    table = retrieval_table(changed, scope=rollouts.scope(), status={}, block=rollouts.block())
+    table = retrieval_table(rollouts.set_of(changed), rollouts.block())
     assert cells_of(table, "CoSearch")["Hit@1"] is None
     assert cells_of(table, "Untrained agent and ranker")["Hit@1"] is not None

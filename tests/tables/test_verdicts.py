@@ -26,11 +26,8 @@ def test_a_number_agrees_when_it_may_be_a_rounding_of_one_in_the_interval(paper,
 
 def build(results, rollouts, profile="paper", backbone=LARGE, status=None):
     return published_table(
-        results,
-        scope=rollouts.scope(profile),
-        statistics=rollouts.statistics,
-        status=status or {},
-        block=rollouts.block(backbone),
+        rollouts.set_of(results, scope=rollouts.scope(profile), status=status),
+        rollouts.block(backbone),
     )
 
 
@@ -73,9 +70,8 @@ def test_nothing_is_compared_that_is_not_comparable(results, rollouts, profile, 
 
 def test_table_7_stands_beside_ours_for_the_agent_that_it_is_of(results, rollouts):
     def cells(profile, backbone, label):
-        table = searches_table(
-            results, scope=rollouts.scope(profile), status={}, block=rollouts.block(backbone)
-        )
+        shown = rollouts.set_of(results, scope=rollouts.scope(profile))
+        table = searches_table(shown, rollouts.block(backbone))
         (row,) = (row for row in table.rows if row.label == label)
         return {c.name: cell for c, cell in zip(table.columns, row.cells, strict=True)}
 

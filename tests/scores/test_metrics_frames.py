@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cosearch.core.types import Terminal
 from cosearch.scores.metrics import (
     calls_frame,
-    check_scores,
+    check_score_bounds,
     cutoffs_of,
     predictions_frame,
     summary,
@@ -107,7 +107,7 @@ def test_a_score_below_em_or_above_one_is_refused(rollouts, pair, column, value)
     predictions, _ = frames(rollouts, pair[:1])
     broken = predictions.with_columns(pl.lit(value).alias(column))
     with pytest.raises(ValueError, match=r"nq/nq-0.*em <= f1"):
-        check_scores(broken)
+        check_score_bounds(broken)
 
 
 def test_summary_counts_and_averages(rollouts, pair):

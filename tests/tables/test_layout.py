@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cosearch.scores.averages import Average
-from cosearch.tables.layout import Column, Row, Table, printed
+from cosearch.tables.layout import Column, PrintedRow, Table, cell_text
 
 HOSTILE = "<script>alert('x')</script> & [red]|\\textbf{_}`$%\n\"end"
 
@@ -33,9 +33,9 @@ def terminal(table):
 
 
 def test_an_average_must_be_that_of_its_cells():
-    make_table([Row("good", (0.1, 0.3, 0.2))])
+    make_table([PrintedRow("good", (0.1, 0.3, 0.2))])
     with pytest.raises(ValueError, match=r"bad prints 0.2001 as its macro average"):
-        make_table([Row("bad", (0.1, 0.3, 0.2001))])
+        make_table([PrintedRow("bad", (0.1, 0.3, 0.2001))])
 
 
 def test_every_average_is_proven_and_may_rest_on_numbers_that_are_not_printed():
@@ -47,23 +47,23 @@ def test_every_average_is_proven_and_may_rest_on_numbers_that_are_not_printed():
     )
     basis = {"em/a": 0.0, "em/b": 0.5}
     good = (0.1, 0.3, 0.2, 0.25, 0.25)
-    make_table([Row("good", good, basis=basis)], columns=columns, averages=averages)
+    make_table([PrintedRow("good", good, basis=basis)], columns=columns, averages=averages)
     for at, name in ((2, "macro"), (3, "micro"), (4, "macro")):
         bad = tuple(cell + 0.001 * (n == at) for n, cell in enumerate(good))
         with pytest.raises(ValueError, match=f"as its {name} average"):
-            make_table([Row("bad", bad, basis=basis)], columns=columns, averages=averages)
+            make_table([PrintedRow("bad", bad, basis=basis)], columns=columns, averages=averages)
     with pytest.raises(ValueError, match=r"averages \['em/a', 'em/b'\], which it lacks"):
-        make_table([Row("bare", good)], columns=columns, averages=averages)
+        make_table([PrintedRow("bare", good)], columns=columns, averages=averages)
     unknown = (*good[:3], None, None)
-    make_table([Row("unknown", unknown)], columns=columns, averages=averages)
+    make_table([PrintedRow("unknown", unknown)], columns=columns, averages=averages)
 
 
 def test_rows_must_fit_and_hold_numbers():
     with pytest.raises(ValueError, match="short has 2 cells"):
-        make_table([Row("short", (0.1, 0.3))])
+        make_table([PrintedRow("short", (0.1, 0.3))])
     for value in (math.nan, math.inf):
         with pytest.raises(ValueError, match="no number"):
-            make_table([Row("odd", (value, 0.3, 0.2))])
+            make_table([PrintedRow("odd", (value, 0.3, 0.2))])
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,13 @@ def test_rows_must_fit_and_hold_numbers():
     ],
 )
 def test_cells_print_as_readers_expect(cell, column, text):
-    assert printed(cell, column) == text
+    assert cell_text(cell, column) == text
 
 
 def test_status_takes_the_place_of_numbers_in_every_face():
-    table = make_table([Row("kept", (0.1, 0.3, 0.2)), Row("gone", (), "withheld: why", ruled=True)])
+    table = make_table(
+        [PrintedRow("kept", (0.1, 0.3, 0.2)), PrintedRow("gone", (), "withheld: why", ruled=True)]
+    )
     rows = list(csv.DictReader(io.StringIO(table.csv())))
     assert rows[0] == {
         "System": "kept", "a": "0.100000", "b": "0.300000", "mean": "0.200000", "status": "",
@@ -107,7 +109,7 @@ def test_every_face_names_the_profile():
 
 def test_hostile_text_is_harmless_in_every_face():
     table = make_table(
-        [Row(HOSTILE, (HOSTILE, 0.3, None)), Row("state", (), HOSTILE)],
+        [PrintedRow(HOSTILE, (HOSTILE, 0.3, None)), PrintedRow("state", (), HOSTILE)],
         title=HOSTILE,
         note=HOSTILE,
         footnotes=(HOSTILE,),
@@ -126,7 +128,7 @@ def test_hostile_text_is_harmless_in_every_face():
 
 
 def test_words_are_set_flush_left():
-    table = make_table([Row("r", ("w", 0.1, None))], averages=(),
+    table = make_table([PrintedRow("r", ("w", 0.1, None))], averages=(),
                        columns=(Column("a", text=True), Column("b"), Column("c")))  # fmt: skip
     assert "| --- | --- | ---: | ---: |" in table.markdown()
     assert '<td class="text">w</td><td>0.100</td>' in table.html()
@@ -135,7 +137,7 @@ def test_words_are_set_flush_left():
 
 def test_a_table_without_its_clocks_keeps_the_rest():
     columns = (Column("tokens"), Column("seconds", clock=True), Column("searches"))
-    rows = [Row("one", (1, 2.5, 3)), Row("none", (), status="not run")]
+    rows = [PrintedRow("one", (1, 2.5, 3)), PrintedRow("none", (), status="not run")]
     table = make_table(rows, columns=columns, averages=()).timeless()
     assert [column.name for column in table.columns] == ["tokens", "searches"]
     assert [row.cells for row in table.rows] == [(1, 3), ()]
