@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 EQUAL_WITHIN = 1e-6
-"""Rewards this close are equal: float noise must not make a constant group look informative."""
+"""Rewards that differ by no more than this count as equal, so that rounding does not make a
+constant group look informative."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdvantageRules:
-    """``std``: ``sample`` (n-1) or ``population``; they differ by 7 % at eight members."""
+    """``std``: ``sample`` divides by n-1, ``population`` by n; they differ by 7 % at eight members.
+    ``adv_eps`` is added to the standard deviation."""
 
     std: str
     adv_eps: float
 
 
 def is_constant(rewards: Sequence[float]) -> bool:
-    """True iff the group carries no signal: one member, or all rewards equal."""
+    """True iff the group carries no signal: it has one member, or all its rewards are equal."""
     return len(rewards) < 2 or max(rewards) - min(rewards) <= EQUAL_WITHIN
 
 

@@ -1,12 +1,13 @@
 """From trajectories to training samples: rewards, groups and advantages put together (Section 3.4).
 
 The agent's group is its question; a ranker call's group is its cluster of similar sub-queries.
-Everything a later reader wants to check (reward, branch, group, advantage) stays in the verdicts.
+The verdicts keep the reward, its branch, the group and the advantage, so that a reader can check
+them later.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosearch.core.advantages import AdvantageRules, group_advantages, is_constant
@@ -23,34 +24,30 @@ from cosearch.core.rewards import (
 )
 from cosearch.core.types import Sample, SearchCall, Trajectory
 
-Modifier = Callable[[Trajectory, Sequence[float]], list[float]]
-"""Turns token advantages of a trajectory into others; runs after group normalisation, before the
-mask. CoSearch uses none."""
-
-
 Placed = dict[CallKey, tuple[str, float, bool]]
 """Group id, advantage and training flag of every call that landed in a surviving group."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreditRules:
-    """All rules between a finished rollout and the trainer. The last three are the release's."""
+    """All rules between a finished rollout and the trainer. The last three come from the released
+    code; the paper does not have them."""
 
     reward: RewardRules
     relevance: RelevanceRule
     group: GroupRules
     advantage: AdvantageRules
     average_duplicates: bool
-    """Calls of one group with equal prompt and ranking get their average reward."""
+    """Calls of one group with the same prompt and the same ranking get their average reward."""
     drop_constant_groups: bool
-    """Constant groups leave the batch, and with it the loss denominator."""
+    """Constant groups leave the batch, so the denominator of the loss does not count them."""
     max_ranker_samples: float | None
-    """At most this many ranker samples per agent sample; the first in order stay."""
+    """At most this many ranker samples per agent sample; the first ones in order are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentVerdict:
-    """What one trajectory earned. ``group`` is its question's."""
+    """What one trajectory earned. ``group`` names its question."""
 
     reward: float
     group: str
@@ -60,7 +57,7 @@ class AgentVerdict:
 
 @dataclass(frozen=True, slots=True)
 class CallVerdict:
-    """What one ranker call earned. ``group`` is None for calls outside every surviving group."""
+    """What one ranker call earned. ``group`` is None for a call outside every surviving group."""
 
     reward: CallReward
     group: str | None
@@ -79,9 +76,9 @@ class Verdicts:
 def assign_credit(
     trajectories: Sequence[Trajectory], rules: CreditRules, judge: Judge | None = None
 ) -> Verdicts:
-    """Verdicts of one round. ``trajectories`` of a question follow each other in sample order.
+    """Verdicts of one round. The trajectories of a question follow each other in sample order.
 
-    Raises ValueError when the rules ask for a judge and there is none.
+    Raises ValueError when the rules ask for a judge and ``judge`` is None.
     """
     questions: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, trajectory in enumerate(trajectories):
@@ -115,7 +112,7 @@ def _call_verdicts(
 def _reward_calls(
     trajectories: Sequence[Trajectory], rules: CreditRules, judge: Judge | None
 ) -> list[list[CallReward]]:
-    """Rewards of all calls, those that a judge scores in one batch."""
+    """Rewards of all calls. A judge, where the rules ask for one, gets its cases in one batch."""
     rewards = [
         [call_reward(call, t, rules.reward, rules.relevance) for call in t.calls]
         for t in trajectories
@@ -138,7 +135,7 @@ def _reward_calls(
 
 
 def judge_case(trajectory: Trajectory, call: SearchCall) -> JudgeCase:
-    """What a judge sees of ``call``: the documents that the agent was shown, in that order."""
+    """What a judge sees of ``call``: the documents that the agent was shown, in the order shown."""
     shown = call.ranking[: len(call.ranking) - call.dropped_documents]
     passages = tuple(call.candidates[position].passage for position in shown)
     question = trajectory.question
@@ -148,7 +145,7 @@ def judge_case(trajectory: Trajectory, call: SearchCall) -> JudgeCase:
 def _judge_agent(
     name: str, members: Sequence[int], trajectories: Sequence[Trajectory], rules: CreditRules
 ) -> dict[int, AgentVerdict]:
-    """The question is the group."""
+    """Verdicts of one question's trajectories; the question is their group."""
     rewards = [main_reward(trajectories[index], rules.reward) for index in members]
     advantages = group_advantages(rewards, rules.advantage)
     trained = not (rules.drop_constant_groups and is_constant(rewards))
@@ -188,9 +185,10 @@ def _judge_calls(
 def _average_duplicates(
     keys: Sequence[CallKey], values: Sequence[float], trajectories: Sequence[Trajectory]
 ) -> list[float]:
-    """Rewards with those of equal prompt and ranking replaced by their mean.
+    """Rewards in which calls of equal prompt and ranking have their mean.
 
-    What was shown after a malformed output is the retriever's order, not a ranking by the policy.
+    After a malformed output the agent is shown the retriever's order. The policy did not rank it,
+    so all malformed outputs of a prompt count as one ranking.
     """
 
     def identity(key: CallKey) -> tuple[object, ...]:
@@ -206,7 +204,7 @@ def _average_duplicates(
 
 
 def _cap(placed: Placed, factor: float | None, agent_samples: int) -> Placed:
-    """Training flags with everything beyond ``factor * agent_samples`` switched off."""
+    """``placed`` with the flags of all calls beyond ``factor * agent_samples`` switched off."""
     if factor is None:
         return placed
     trained = [key for key in sorted(placed) if placed[key][2]]
@@ -217,27 +215,22 @@ def _cap(placed: Placed, factor: float | None, agent_samples: int) -> Placed:
     }
 
 
-def agent_samples(
-    trajectories: Sequence[Trajectory], verdicts: Verdicts, modifiers: Sequence[Modifier] = ()
-) -> list[Sample]:
-    """Agent samples in trajectory order; every sampled token bears its trajectory's advantage."""
+def agent_samples(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> list[Sample]:
+    """Agent samples in trajectory order; every sampled token has its trajectory's advantage."""
     samples = []
     for trajectory, verdict in zip(trajectories, verdicts.agent, strict=True):
         if not verdict.trained:
             continue
-        advantages = [verdict.advantage] * len(trajectory.ids)
-        for modifier in modifiers:
-            advantages = modifier(trajectory, advantages)
         mask = trajectory.loss_mask
-        masked = [value if flag else 0.0 for value, flag in zip(advantages, mask, strict=True)]
+        advantages = [verdict.advantage if flag else 0.0 for flag in mask]
         samples.append(
-            Sample(trajectory.ids, mask, trajectory.logprobs, masked, group=verdict.group)
+            Sample(trajectory.ids, mask, trajectory.logprobs, advantages, group=verdict.group)
         )
     return samples
 
 
 def ranker_samples(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> list[Sample]:
-    """Ranker samples in the order (trajectory, turn): of a text with its prompt, or of picks."""
+    """Ranker samples in the order (trajectory, turn): a text after its prompt, or picks."""
     return [
         completion_sample(
             call.output.prompt_ids,
@@ -262,8 +255,8 @@ def completion_sample(
     inputs: tuple[tuple[int, ...], ...] = (),
     group: str = "",
 ) -> Sample:
-    """A single-turn sample: nothing of the prompt is trained, all of the completion is. Picks have
-    ``inputs`` and no prompt, so every pick is trained."""
+    """A single-turn sample: all tokens of the completion are trained, and no token of the prompt.
+    Picks have ``inputs`` and an empty prompt, so every pick is trained."""
     return Sample(
         (*prompt_ids, *ids),
         (0,) * len(prompt_ids) + (1,) * len(ids),

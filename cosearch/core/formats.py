@@ -1,10 +1,10 @@
 """The output grammars (Sections 3.1 and 3.2): agent turns and rankings.
 
-What the blocks of an agent's turn are called, and whether a search is a JSON call or the bare
-query, is data: a ``Grammar``. CoSearch speaks ``react``; ``tags`` is the form of Search-R1.
-A parser returns a value or the reason why there is none. It never repairs, never raises, and sees
-only what the policy itself wrote, so tags inside passages or prompts cannot change its verdict.
-Every parser reads its text once: hostile output costs no more than its length.
+A ``Grammar`` names the blocks of an agent's turn, and says whether a search is a JSON call or the
+query alone. CoSearch uses ``react``; ``tags`` is the form of Search-R1.
+A parser returns a value, or the reason why the text has none. It repairs nothing, raises nothing,
+and sees only what the policy itself wrote, so tags inside passages or prompts cannot change what it
+returns. Every parser reads its text once, so the time grows with the length of the text only.
 """
 
 import json
@@ -38,9 +38,9 @@ _NAMES = dict.fromkeys(
     [*(name for g in GRAMMARS.values() for name in (g.reason, g.search, g.answer)), *RANKING_BLOCKS]
 )
 TAGS = tuple(tag for name in _NAMES for tag in (f"<{name}>", f"</{name}>"))
-"""Every tag of every grammar: where one of them is not allowed, its mere presence is a fault."""
+"""Every tag of every grammar. A tag at a place where the grammar does not allow it is a fault."""
 MAX_CALL_CHARS = 4096
-"""A longer search block is malformed before it is read (not in paper)."""
+"""A longer search block is malformed, and is not read (not in paper)."""
 
 _TAG = re.compile(f"</?(?:{'|'.join(_NAMES)})>")
 _QUERY_VALUE = re.compile(r'"query"\s*:\s*"((?:[^"\\]|\\.)*)"')
@@ -76,7 +76,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Why the text is not of the grammar; one of a few names, so that they can be counted."""
+    """The text breaks the grammar. ``reason`` is one of a few names, so faults can be counted."""
 
     reason: str
 
@@ -91,7 +91,7 @@ class _Blocks:
 
 
 def parse_turn(text: str, grammar: Grammar) -> Search | Answer | Malformed:
-    """The action of one agent turn, or why it is none."""
+    """The action of one agent turn, or the reason why the turn is malformed."""
     blocks = _two_blocks(text, grammar.reason, (grammar.search, grammar.answer))
     if isinstance(blocks, Malformed):
         return blocks
@@ -131,8 +131,8 @@ def parse_ranking(text: str, *, candidates: int, wanted: int) -> Ranking | Malfo
 
 
 def _two_blocks(text: str, reason: str, actions: tuple[str, ...]) -> _Blocks | Malformed:
-    """The two blocks of a turn. A fifth tag anywhere, even inside a reason, is a fault: which of
-    two actions a text means is never guessed."""
+    """The two blocks of a turn. A fifth tag is a fault wherever it stands, even inside a reason,
+    because the parser does not guess which of two actions a text means."""
     tags = list(islice(_TAG.finditer(text), 5))
     name = tags[2][0][1:-1] if len(tags) == 4 else ""
     wanted = [f"<{reason}>", f"</{reason}>", f"<{name}>", f"</{name}>"]
@@ -175,7 +175,7 @@ def _bare_query(query: str) -> str | Malformed:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object; a key written twice is a fault, not a choice."""
+    """A JSON object. Raises ValueError for a key that is written twice."""
     if len({key for key, _ in pairs}) != len(pairs):
         raise ValueError("duplicate key")
     return dict(pairs)

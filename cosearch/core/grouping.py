@@ -1,6 +1,6 @@
 """Semantic grouping of ranker calls (Section 3.4, Algorithm 2)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosearch.core.text import bag_f1, query_words
@@ -20,25 +20,21 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
-    """``semantic`` off is the ablation: one group per question, no split by I_ans, no k_min."""
+    """``semantic`` off is the ablation: one group per question, without the split by I_ans and
+    without k_min."""
 
     semantic: bool
     delta: float
     k_min: int
 
 
-Agreement = Callable[[str, str], float]
-
-
 def query_agreement(left: str, right: str) -> float:
-    """Token F1 of two sub-queries. Word order does not count: "France defeated Germany" and
-    "Germany defeated France" agree fully, which is the paper's rule."""
+    """Token F1 of two sub-queries, as in the paper. Word order does not count, so "France defeated
+    Germany" and "Germany defeated France" agree fully."""
     return bag_f1(query_words(left), query_words(right))
 
 
-def group_calls(
-    members: Sequence[Member], rules: GroupRules, agreement: Agreement = query_agreement
-) -> list[list[Member]]:
+def group_calls(members: Sequence[Member], rules: GroupRules) -> list[list[Member]]:
     """Groups of one question's calls that have at least ``k_min`` members.
 
     ``members`` come in the fixed order (trajectory, then turn). A call joins the FIRST group whose
@@ -49,19 +45,16 @@ def group_calls(
         return [list(members)] if members else []
     with_answer = [member for member in members if member.has_answer]
     without_answer = [member for member in members if not member.has_answer]
-    groups = [
-        *_first_fit(with_answer, rules.delta, agreement),
-        *_first_fit(without_answer, rules.delta, agreement),
-    ]
+    groups = [*_first_fit(with_answer, rules.delta), *_first_fit(without_answer, rules.delta)]
     return [group for group in groups if len(group) >= rules.k_min]
 
 
-def _first_fit(members: Sequence[Member], delta: float, agreement: Agreement) -> list[list[Member]]:
+def _first_fit(members: Sequence[Member], delta: float) -> list[list[Member]]:
     """Lines 3-10 of Algorithm 2: each member to the first group whose first member agrees."""
     groups: list[list[Member]] = []
     for member in members:
         for group in groups:
-            if agreement(group[0].query, member.query) >= delta:
+            if query_agreement(group[0].query, member.query) >= delta:
                 group.append(member)
                 break
         else:

@@ -1,8 +1,8 @@
 """Runs trajectories as coroutines over batching engines.
 
-A batch starts only when every live trajectory waits, so the batches, and with them the last bits
-of every float, depend on nothing but the inputs. An engine that batches continuously can drive the
-same coroutines one request at a time instead.
+A batch starts only when every unfinished trajectory waits for an answer. So the batches, and with
+them the last bits of every float, depend on the inputs alone. An engine that batches continuously
+could drive the same coroutines one request at a time instead.
 """
 
 from collections.abc import Coroutine, Mapping, Sequence
@@ -19,8 +19,8 @@ def run_lockstep(
 ) -> list[Returned]:
     """Results of ``coroutines`` in order.
 
-    ``engines`` maps a request's engine name to the engine. Raises whatever an engine or a coroutine
-    raises: such a fault is never an observation.
+    ``engines`` maps a request's engine name to the engine. What an engine or a coroutine raises
+    goes through to the caller: a fault never becomes an observation.
     """
     results: dict[int, Returned] = {}
     waiting: dict[int, Request] = {}

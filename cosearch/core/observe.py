@@ -1,8 +1,8 @@
 """The observation pipeline: what happens between a search and what the agent reads.
 
-A stage takes the search as it stands and returns it with something added. CoSearch is
-``retrieve -> generative ranker``; Retrieval Only stops at the retriever's order; the oracle
-(Algorithm 3) ranks with the answer in hand and needs no model.
+A stage takes a search and returns it with something added. The pipeline of CoSearch is
+``retrieve -> generative ranker``; that of Retrieval Only ends with the retriever's order; the
+oracle (Algorithm 3) ranks by the gold answers and needs no model.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ from cosearch.core.types import (
 @dataclass(frozen=True, slots=True)
 class PendingSearch:
     """A search on its way through the stages: D_N, the ranking so far, the ranker's output, and a
-    note to read in place of D_K. ``calls`` are the earlier searches of the trajectory, ``turns``
-    the texts of its turns, the one that asks for this search last."""
+    note that the agent reads in place of D_K. ``calls`` are the earlier searches of the trajectory,
+    ``turns`` are the texts of its turns, and the last of them asks for this search."""
 
     question: Question
     query: str
@@ -80,14 +80,13 @@ async def run_stages(search: PendingSearch, stages: Pipeline) -> PendingSearch:
 
 
 def needs_gold(stages: Pipeline) -> bool:
-    """Whether a stage has the golds in hand and says so by its own ``needs_gold``. What it shows
-    is no measure of a search agent, unless the row of a table names it."""
+    """True if a stage reads the gold answers. Such a row is no fair score of a search agent."""
     return any(getattr(stage, "needs_gold", False) for stage in stages)
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieverStage:
-    """D_N from the fixed retriever; duplicate passages are kept once, at their best place."""
+    """Brings D_N from the fixed retriever; a passage found twice is kept at its better place."""
 
     top_n: int
     top_k: int
@@ -105,8 +104,8 @@ class RetrieverStage:
 
 @dataclass(frozen=True, slots=True)
 class OracleStage:
-    """All pseudo-relevant candidates first, in retriever order, then the rest, cut to K
-    (Eq. 7, Algorithm 3). Uses the golds: evaluation rows that use it say so."""
+    """Puts all pseudo-relevant candidates first, in the retriever's order, then the rest, and cuts
+    to K (Eq. 7, Algorithm 3). It reads the gold answers."""
 
     needs_gold: ClassVar[bool] = True
 
@@ -114,7 +113,7 @@ class OracleStage:
     relevance: RelevanceRule
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
-        """Rank with the golds in hand."""
+        """Rank by the gold answers."""
         labels = self.relevance.label(search.question, search.candidates)
         order = sorted(range(len(labels)), key=lambda position: not labels[position])
         return replace(search, ranking=tuple(order[: self.top_k]))
@@ -124,7 +123,7 @@ class OracleStage:
 class RankerStage:
     """The generative ranker pi_phi(. | q0, q_t, D_N) (Section 3.2).
 
-    Malformed output leaves the retriever's own top K in place (our choice; the paper is silent).
+    After malformed output the agent reads the retriever's own top K (our choice; not in paper).
     """
 
     top_k: int
@@ -134,7 +133,7 @@ class RankerStage:
     max_prompt_tokens: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
-        """Rank with the policy; without candidates there is nothing to ask it."""
+        """Rank with the policy. A search without candidates stays as it is."""
         if not search.candidates:
             return search
         ids, dropped = self.prompt(search.question.text, search.query, search.candidates)
@@ -147,7 +146,7 @@ class RankerStage:
         return replace(search, ranking=ranking, output=output)
 
     def read(self, generation: Generation, shown: int) -> tuple[str, Ranking | Malformed]:
-        """The text of a generation and its meaning; one cut by the length limit has none."""
+        """The text of a generation and its ranking. A text cut by the length limit is malformed."""
         text = self.codec.decode(sampled_body(generation, self.codec))
         if not generation.stopped:
             return text, Malformed("length")
@@ -156,9 +155,9 @@ class RankerStage:
     def prompt(
         self, question: str, query: str, candidates: Sequence[Candidate]
     ) -> tuple[list[int], int]:
-        """Prompt ids and how many candidates were dropped from the tail to meet the budget.
+        """Prompt ids, and how many candidates were dropped from the end to keep to the budget.
 
-        Raises ValueError when not even one candidate fits: instructions are never cut.
+        Raises ValueError when not even one candidate fits, because instructions are never cut.
         """
         documents = self.prompting.documents([c.passage for c in candidates])
 

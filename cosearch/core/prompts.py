@@ -1,8 +1,8 @@
-"""Prompts as data: a template file becomes chat messages made of trusted and untrusted segments.
+"""Prompts: a template file becomes chat messages made of trusted and untrusted segments.
 
-A template holds one block per message, opened by a line ``### ROLE``. Text of the template is
-trusted; a string that fills a ``{field}`` is data. Numbers are ours, and segments say for
-themselves what they are.
+A template holds one block per message; a line ``### ROLE`` opens a block. Text of the template and
+numbers are trusted; a string that fills a ``{field}`` is not; a segment that fills one stays what
+it is.
 """
 
 import string
@@ -16,6 +16,7 @@ from cosearch.core.protocols import Message, Segment
 from cosearch.core.types import Passage
 
 Fill = str | int | Sequence[Segment]
+"""What fills a field of a template."""
 
 
 @cache
@@ -39,7 +40,7 @@ def load_template(set_name: str, name: str) -> tuple[tuple[str, str], ...]:
 
 
 def load_text(set_name: str, name: str) -> str:
-    """The text of a template of one block. Raises ValueError if it has another number of them."""
+    """The text of a template of one block. Raises ValueError if it has more than one, or none."""
     ((_, text),) = load_template(set_name, name)
     return text
 
@@ -108,8 +109,9 @@ def fit_documents(
 ) -> tuple[list[int], int]:
     """Ids of as many whole documents from the front as fit, and how many were left out.
 
-    ``render`` gives the ids of some documents with everything around them, and never fewer for
-    more documents. No ids when not even those around no document fit: delimiters are never cut.
+    ``render`` gives the ids of some documents with everything around them; more documents never
+    have fewer ids. The ids are empty when even those without any document exceed ``max_tokens``,
+    because what stands around the documents is never cut.
     """
     everything = render(documents)
     if len(everything) <= max_tokens:

@@ -10,8 +10,8 @@ from cosearch.core.types import Candidate, Generation, Passage, Sampling
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of a prompt. Untrusted text (questions, passages, queries) is data: whatever tags or
-    chat markers it contains are encoded as ordinary characters."""
+    """A piece of a prompt. In untrusted text (questions, passages, queries) tags and chat markers
+    are encoded as ordinary characters."""
 
     text: str
     trusted: bool
@@ -26,7 +26,7 @@ class Message:
 
 
 class Codec(Protocol):
-    """Text <-> token ids for one policy, around its tokenizer and chat template."""
+    """Turns text into token ids and back for one policy, by its tokenizer and chat template."""
 
     eos_ids: frozenset[int]
 
@@ -69,9 +69,9 @@ class Generate:
 class Choose:
     """Pick ``count`` of ``inputs`` one after another from the scoring policy that plays ``role``.
 
-    The policy is Plackett-Luce: each pick is drawn from the softmax, after temperature, over the
-    scores of the inputs not picked yet. The generation's ``ids`` are positions in ``inputs``.
-    Temperature 0 picks by score, ties in the order of ``inputs``.
+    The policy is a Plackett-Luce model: each pick is drawn from the softmax, after temperature,
+    over the scores of the inputs that are not picked yet. The generation's ``ids`` are positions in
+    ``inputs``. Temperature 0 picks by score, and breaks ties in the order of ``inputs``.
     """
 
     role: str
@@ -111,7 +111,7 @@ class Retrieve:
 Request = Generate | Choose | Retrieve
 
 Engine = Callable[[Sequence[Any]], Sequence[Any]]
-"""Answers a batch of requests of its own type, in order. Raises on infrastructure faults."""
+"""Answers a batch of requests of its own type, in order. It raises when infrastructure fails."""
 
 ShowProgress = Callable[[int, int], None]
 """Long work calls it with how many items are done and how many there are in all."""
@@ -128,16 +128,16 @@ class JudgeCase:
 
 
 class Judge(Protocol):
-    """How useful the documents of a ranker call are (row "LLM-as-judge" of Table 3)."""
+    """Says how useful the documents of a ranker call are (row "LLM-as-judge" of Table 3)."""
 
     def __call__(self, cases: Sequence[JudgeCase]) -> Sequence[float]:
-        """A score in [0, 1] per case, in order. Raises on infrastructure faults."""
+        """A score in [0, 1] per case, in order. It raises when infrastructure fails."""
 
 
 class NotFinite(RuntimeError):
-    """A trainer's loss or gradient is not a finite number; no step was made.
+    """A trainer's loss or gradient is not a finite number, so it made no step.
 
-    ``reason`` says what; ``batch`` is where the offending batch was saved, if it is known.
+    ``reason`` says which of the two; ``batch`` is the file that holds the batch, if it was saved.
     """
 
     def __init__(self, reason: str, batch: Path | None) -> None:

@@ -12,11 +12,11 @@ _TRUTH_WORDS = frozenset({"yes", "no", "true", "false"})
 
 @dataclass(frozen=True, slots=True)
 class RelevanceRule:
-    """How "contains the answer" is read; the paper says only "contains" (our choice: ``tokens``).
+    """When a passage contains the answer. The paper says only "contains" (our choice: ``tokens``).
 
     ``match``: ``tokens`` (contiguous match tokens) or ``substring`` (normalised text).
     ``strip_marks``: fold accents and typographic variants. ``min_gold_chars``: shorter golds match
-    nothing (golds such as "A" or "8" match nearly everything); 0 keeps them all.
+    nothing, because "A" or "8" occur in nearly every passage; 0 keeps them all.
     """
 
     match: str

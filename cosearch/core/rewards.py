@@ -1,5 +1,5 @@
 """Rewards (Section 3.3): the agent's answer reward (Eq. 4), the ranking reward (Eq. 5) and the
-composite ranking reward (Eq. 6), with every choice a parameter."""
+composite ranking reward (Eq. 6). Every choice is a parameter."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class RewardRules:
     """Constants of Eqs. 4-6; the values of both presets stand in params.yaml."""
 
     format_penalty: float
-    """alpha: a malformed trajectory or ranking earns its negative."""
+    """alpha: a malformed trajectory or ranking earns -alpha."""
     gamma: float
     gate_inclusive: bool
     """Whether r_rel = gamma already passes the gate (paper: r_rel > gamma)."""
@@ -26,7 +26,8 @@ class RewardRules:
     use_relevance: bool
     use_main: bool
     main_threshold: float | None
-    """None: the main term is r_main. A number: it is 1 from that r_main on, else 0 (released)."""
+    """None: the main term is r_main. A number: the term is 1 if r_main reaches it, else 0 (as in
+    the released code)."""
     exclude_malformed_trajectories: bool
     """True: calls of malformed trajectories leave ranker training. False: their main term is 0."""
     yes_no_rule: str
@@ -49,7 +50,7 @@ class Branch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallReward:
-    """Reward of one ranker call and what it was made of. ``labels`` align with D_N."""
+    """Reward of one ranker call, and its parts. ``labels`` align with D_N."""
 
     labels: tuple[bool, ...]
     has_answer: bool
@@ -66,7 +67,7 @@ def hit_at(ranked_labels: Sequence[bool], k: int) -> float:
 
 
 def ndcg_at(ranked_labels: Sequence[bool], k: int, relevant: int) -> float:
-    """Binary nDCG@k with the ideal taken from all ``relevant`` documents of D_N; 0 without any."""
+    """Binary nDCG@k. The ideal takes all ``relevant`` documents of D_N; it is 0 without any."""
     ideal = sum(1 / math.log2(rank + 2) for rank in range(min(k, relevant)))
     gain = sum(label / math.log2(rank + 2) for rank, label in enumerate(ranked_labels[:k]))
     return gain / ideal if ideal else 0.0
@@ -93,7 +94,7 @@ def main_reward(trajectory: Trajectory, rules: RewardRules) -> float:
 def composite_reward(
     *, well_formed: bool, has_answer: bool, r_rel: float, main: float, rules: RewardRules
 ) -> tuple[float, Branch]:
-    """r_rank (Eq. 6) and its case. ``main`` is the main term, already binarised if it has to be."""
+    """r_rank (Eq. 6) and its case. ``main`` is the main term, after ``main_threshold``."""
     if not well_formed:
         return -rules.format_penalty, Branch.MALFORMED
     if not rules.use_relevance:
@@ -110,7 +111,7 @@ def composite_reward(
 def call_reward(
     call: SearchCall, trajectory: Trajectory, rules: RewardRules, relevance: RelevanceRule
 ) -> CallReward:
-    """Reward of one search call inside its trajectory, before any judge is asked."""
+    """Reward of one search call of ``trajectory``, before a judge is asked."""
     labels = relevance.label(trajectory.question, call.candidates)
     r_rel = relevance_reward(labels, call.ranking, rules)
     r_main = main_reward(trajectory, rules)
@@ -126,8 +127,8 @@ def call_reward(
 
 
 def judged_reward(reward: CallReward, score: float) -> CallReward:
-    """``reward`` with the judge's ``score`` in place of the composite; what went before stays:
-    a malformed ranking earns -alpha, a call of a malformed trajectory nothing.
+    """``reward`` with the judge's ``score`` in place of the composite. It is not for malformed
+    rankings, which keep -alpha, and not for calls of malformed trajectories, which are excluded.
 
     Raises ValueError for a score outside [0, 1].
     """

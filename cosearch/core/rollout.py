@@ -1,7 +1,7 @@
 """One trajectory as one coroutine: reason, search, read, ..., answer (Eq. 1, Algorithm 1).
 
-How the agent is asked and answered is data, a ``Dialogue``: methods that differ in nothing else
-share this loop.
+A ``Dialogue`` says how the agent is asked and answered, so methods that differ in that alone share
+this loop.
 """
 
 from collections.abc import Sequence
@@ -18,33 +18,34 @@ from cosearch.core.types import Question, Sampling, SpanKind, Terminal, Trajecto
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """How an agent speaks and what it is told, by names of templates."""
+    """The grammar of an agent's turns, and the names of the templates of what it is told."""
 
     grammar: Grammar
     prompt: str
     observation: str
     notice: str | None
-    """Told after a malformed turn, which then counts like a search; None ends the trajectory."""
+    """What the agent is told after a malformed turn, which then counts like a search. None: a
+    malformed turn ends the trajectory."""
     last: str | None
-    """Told once no turn but the last is left: answer, do not search. None leaves it unsaid."""
+    """What the agent is told before its last turn: answer, do not search. None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRules:
-    """How an agent is prompted and bounded. Lengths are in tokens unless they say otherwise."""
+    """How an agent is prompted, and the limits of its trajectories. Lengths are in tokens."""
 
     codec: Codec
     sampling: Sampling
     prompting: Prompting
     dialogue: Dialogue
     max_searches: int
-    """Searches and notices together; one more turn is left to answer."""
+    """Searches and notices together; after them the agent has one more turn to answer."""
     max_prompt_tokens: int
     max_response_tokens: int
     """All turns and observations together."""
     max_observation_tokens: int
     lenient_answer: bool
-    """Read an answer out of a malformed turn, where there is but one turn (``methods.oneshot``)."""
+    """Read an answer out of a malformed turn, in methods of one turn (``methods.oneshot``)."""
 
 
 async def roll_out(
@@ -89,7 +90,7 @@ def agent_prompt(question: Question, rules: AgentRules) -> list[int]:
 
 
 def check_prompt(prompt: Sequence[int], question: Question, rules: AgentRules) -> None:
-    """Raises ValueError when ``prompt`` exceeds ``max_prompt_tokens``: prompts are never cut."""
+    """Raises ValueError when ``prompt`` exceeds ``max_prompt_tokens``, as prompts are never cut."""
     if len(prompt) > rules.max_prompt_tokens:
         raise ValueError(
             f"question {question.id} of {question.dataset} needs a prompt of {len(prompt)} tokens,"
@@ -98,7 +99,7 @@ def check_prompt(prompt: Sequence[int], question: Question, rules: AgentRules) -
 
 
 def generate_turn(transcript: Transcript, rules: AgentRules, room: int, own_seed: int) -> Generate:
-    """The request for the next turn: all ids so far, within what is left of the budget."""
+    """The request for the next turn: it continues all ids so far, by at most ``room`` tokens."""
     return Generate(
         "agent",
         tuple(transcript.ids),
@@ -113,8 +114,8 @@ def render_observation(
     """Ids of D_K, or of the note in its place, as the next user message, and how many whole
     documents were dropped to fit; a note counts as one document.
 
-    No ids when not even an empty message fits into ``room``. Raises ValueError when it does not
-    fit into ``max_observation_tokens``.
+    The ids are empty when even a message without documents exceeds ``room`` tokens. Raises
+    ValueError when such a message exceeds ``max_observation_tokens``.
     """
     template = rules.prompting.text(rules.dialogue.observation)
 
@@ -135,7 +136,7 @@ def render_observation(
 def render_notice(
     name: str, turn: int, rules: AgentRules, *, room: int, after_eos: bool
 ) -> list[int]:
-    """Ids of template ``name`` as the next user message; none when they exceed ``room``."""
+    """Ids of template ``name`` as the next user message; empty when they exceed ``room``."""
     message = (*fill_text(rules.prompting.text(name), {}), *_last_call(turn, rules))
     ids = rules.codec.reply(message, after_eos=after_eos)
     return ids if len(ids) <= room else []
@@ -155,20 +156,20 @@ def _pending(
 
 
 def _shown(search: PendingSearch, rules: AgentRules) -> list[tuple[Segment, ...]]:
-    """What the agent reads of a search, in pieces that are shown whole or not at all."""
+    """What the agent reads of a search, in pieces that are shown whole or are left out."""
     if search.note is not None:
         return [(Segment(search.note.text, trusted=False),)]
     return rules.prompting.documents(search.passages())
 
 
 def _notice_after(action: Search | Ending, turn: int, rules: AgentRules) -> str | None:
-    """The template that answers a malformed turn, where there is one and a turn is left."""
+    """The template that answers a malformed turn; None without one, or when no turn is left."""
     malformed = isinstance(action, Ending) and action.terminal is Terminal.MALFORMED
     return rules.dialogue.notice if malformed and turn < rules.max_searches else None
 
 
 def _last_call(turn: int, rules: AgentRules) -> tuple[Segment, ...]:
-    """What asks for the answer when the turn after ``turn`` is the last one; else nothing."""
+    """The request to answer, if the turn after ``turn`` is the last one; else empty."""
     if rules.dialogue.last is None or turn + 1 < rules.max_searches:
         return ()
     return (

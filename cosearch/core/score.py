@@ -1,7 +1,8 @@
 """The cross-encoder ranker: pointwise scores, and a Plackett-Luce policy over them (Table 3).
 
-Every candidate is read on its own beside q0 and q_t. The policy picks K documents one after
-another by their scores, so it is trained with the same rewards, groups and loss as text is.
+The model scores every candidate on its own, together with q0 and q_t. The policy picks K documents
+one after another by their scores, so it is trained with the same rewards, groups and loss as a
+ranker that writes text.
 """
 
 from bisect import bisect_right
@@ -27,7 +28,7 @@ class CrossEncoderStage:
     max_pair_tokens: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
-        """Rank with the policy; without candidates there is nothing to ask it."""
+        """Rank with the policy. A search without candidates stays as it is."""
         if not search.candidates:
             return search
         pairs = tuple(
@@ -41,7 +42,7 @@ class CrossEncoderStage:
         return replace(search, ranking=generation.ids, output=output)
 
     def pair(self, question: str, query: str, passage: Passage) -> list[int]:
-        """Ids of a candidate's pair; the end of its text is cut off until they fit.
+        """Ids of a candidate's pair with the query; the end of its text is cut until they fit.
 
         Raises ValueError when they do not fit without any text.
         """

@@ -1,4 +1,4 @@
-"""Seeds by name: a draw depends on what it is for, never on what was drawn before it."""
+"""Seeds by name: the seed of a draw depends on its purpose, and not on the draws before it."""
 
 import hashlib
 

@@ -1,6 +1,6 @@
 """Text measures: normalisation, token F1, exact match and token containment (Section 3).
 
-Two tokenisations live here on purpose. Answers and queries are compared over *normalised words*
+There are two tokenisations. Answers and queries are compared over *normalised words*
 (lower-case, no punctuation, no articles). Passages are searched for answers over *match tokens*
 (NFD, case-folded runs of letters, digits and marks, or one other sign), as open-domain QA does.
 """
@@ -18,7 +18,7 @@ _FOLD = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 YES_NO_WORDS = frozenset({"yes", "no", "noanswer"})
-"""Golds whose F1 is all or nothing under the ``squad`` rule."""
+"""Golds whose F1 is 0 or 1 under the ``squad`` rule."""
 
 
 def normalize(text: str) -> str:
@@ -32,10 +32,10 @@ def query_words(query: str) -> list[str]:
 
 
 def bag_f1(left: Sequence[str], right: Sequence[str]) -> float:
-    """``2 * shared / (|left| + |right|)`` over bags; two empty bags agree, one empty bag does not.
+    """``2 * shared / (|left| + |right|)`` over bags; 1 for two empty bags, 0 for one empty bag.
 
-    The integer form is deliberate: ``2pr/(p+r)`` yields 0.7999999999999999 for pairs that are
-    exactly 0.8 and would split groups that belong together.
+    Counts are divided once, because ``2pr/(p+r)`` gives 0.7999999999999999 for pairs that are
+    exactly 0.8, and would split groups that belong together.
     """
     total = len(left) + len(right)
     if total == 0:
@@ -71,7 +71,7 @@ def exact_match(prediction: str, golds: Sequence[str]) -> float:
 
 def fold_marks(text: str) -> str:
     """``text`` without accents, curly quotes, typographic dashes and thousands separators, so that
-    "Beyonce" meets "Beyoncé" and "1,234" meets "1234" (off in the paper preset)."""
+    "Beyonce" matches "Beyoncé" and "1,234" matches "1234" (off in the paper preset)."""
     decomposed = unicodedata.normalize("NFD", text)
     kept = (char for char in decomposed if unicodedata.category(char)[0] != "M")
     return _THOUSANDS.sub("", "".join(kept).translate(_FOLD))
@@ -94,6 +94,6 @@ def match_tokens(text: str) -> list[str]:
 def contains_run(tokens: Sequence[str], run: Sequence[str]) -> bool:
     """True iff ``run`` occurs contiguously in ``tokens``; an empty run never occurs.
 
-    Tokens hold no blanks, so the question is one of substrings, which takes linear time.
+    Tokens hold no blanks, so a search for a substring answers it, which takes linear time.
     """
     return bool(run) and f" {' '.join(run)} " in f" {' '.join(tokens)} "

@@ -1,7 +1,7 @@
 """The growing context of one trajectory: token ids, what was sampled, and typed spans over it.
 
-Ids sampled in a turn are the ids trained on; text is never decoded and tokenised again. Whatever
-follows is appended, so the prompt of turn t is a prefix of the prompt of turn t+1.
+The ids that a policy sampled are the ids that it is trained on; its text is never tokenised again.
+Everything is appended, so the prompt of turn t is a prefix of the prompt of turn t+1.
 """
 
 from bisect import bisect_right
@@ -24,7 +24,7 @@ from cosearch.core.types import (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why a trajectory stops here, with the answer or the grammar's fault where there is one."""
+    """Why a trajectory ends, with its answer or the fault of its last turn, where it has one."""
 
     terminal: Terminal
     answer: str | None = None
@@ -37,13 +37,13 @@ def sampled_body(generation: Generation, codec: Codec) -> tuple[int, ...]:
 
 
 def has_stop_token(generation: Generation, codec: Codec) -> bool:
-    """Whether the policy sampled its own end token, which the next prompt then must not repeat."""
+    """Whether the policy sampled its own end token; the next prompt then does not add it again."""
     return bool(generation.ids) and generation.ids[-1] in codec.eos_ids
 
 
 @dataclass(slots=True)
 class Transcript:
-    """Columns of equal length and spans that partition them: the core's only mutable record."""
+    """Columns of equal length, and spans that partition them. The core's only mutable record."""
 
     codec: Codec
     grammar: Grammar
@@ -54,10 +54,10 @@ class Transcript:
     turns: list[str] = field(default_factory=list)
     calls: list[SearchCall] = field(default_factory=list)
     weights: int = 0
-    """Updates behind the sampler of the latest turn."""
+    """How many updates the weights had that sampled the latest turn."""
 
     def append_given(self, kind: SpanKind, turn: int, ids: Sequence[int]) -> None:
-        """Append tokens the policy did not sample: a prompt, an observation, a notice."""
+        """Append tokens that the policy did not sample: a prompt, an observation, a notice."""
         start = len(self.ids)
         self._extend(ids, [0.0] * len(ids), mask=0)
         self._mark(kind, turn, start, len(self.ids))
@@ -65,7 +65,7 @@ class Transcript:
     def append_turn(self, generation: Generation) -> Search | Ending:
         """Append what the policy sampled, with typed spans, and return what it leads to.
 
-        A turn cut by the length limit ends the trajectory whatever its text would mean.
+        A turn that the length limit cut ends the trajectory, whatever its text says.
         """
         start, turn = len(self.ids), len(self.turns)
         self._extend(generation.ids, generation.logprobs, mask=1)
@@ -115,7 +115,7 @@ class Transcript:
 
 
 def _outcome(action: Search | Answer | Malformed) -> Search | Ending:
-    """Where a whole turn leads: on to a search, or to an end."""
+    """What a whole turn leads to: a search, or the end of the trajectory."""
     if isinstance(action, Search):
         return action
     if isinstance(action, Answer):
@@ -124,7 +124,7 @@ def _outcome(action: Search | Answer | Malformed) -> Search | Ending:
 
 
 def _contents(action: Search | Answer | Malformed) -> list[tuple[SpanKind, CharSpan]]:
-    """What the blocks of a turn hold, in order; a malformed turn holds nothing that counts."""
+    """Where the blocks of a turn stand, in order; empty for a malformed turn."""
     if isinstance(action, Search):
         return [(SpanKind.REASON, action.reason_at), (SpanKind.QUERY, action.query_at)]
     if isinstance(action, Answer):
@@ -133,7 +133,7 @@ def _contents(action: Search | Answer | Malformed) -> list[tuple[SpanKind, CharS
 
 
 def _token_span(codec: Codec, ids: Sequence[int], chars: CharSpan) -> tuple[int, int]:
-    """The tokens that write characters ``chars``; one across an edge counts to what follows it."""
+    """The tokens that write characters ``chars``; a token across an edge counts to what follows."""
 
     def whole_before(char: int) -> int:
         return bisect_right(range(1, len(ids) + 1), char, key=lambda n: len(codec.decode(ids[:n])))

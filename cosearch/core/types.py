@@ -1,4 +1,4 @@
-"""Records of the pipeline. Everything is frozen; a later step adds a record, it never edits one."""
+"""Records of the pipeline. They are frozen: a later step adds a record and changes none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A member of D_N: a passage and the retriever's score (inner product)."""
+    """A member of D_N: a passage, and the retriever's score of it (inner product)."""
 
     passage: Passage
     score: float
@@ -47,7 +47,8 @@ class Sampling:
 @dataclass(frozen=True, slots=True)
 class Generation:
     """What a policy sampled: ids (the stop token included), their log-probabilities after
-    temperature, and whether it stopped by itself. ``weights`` counts the updates of the sampler."""
+    temperature, and whether it stopped by itself. ``weights`` is how many updates its weights had.
+    Raises ValueError unless ids and log-probabilities have one length."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -83,7 +84,7 @@ class Span:
 
 
 class Terminal(StrEnum):
-    """Why a trajectory ended. Infrastructure faults end the round and have no value here."""
+    """Why a trajectory ended. A fault of the infrastructure ends the round and is none of these."""
 
     ANSWERED = "answered"
     MALFORMED = "malformed"
@@ -109,8 +110,8 @@ class RankerOutput:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What an auxiliary model wrote for the agent to read in place of D_K. A note that no model was
-    asked for has no ``prompt_ids`` and no ``generation``."""
+    """What an auxiliary model wrote for the agent to read in place of D_K. A fixed note has empty
+    ``prompt_ids`` and no ``generation``."""
 
     prompt_ids: tuple[int, ...]
     generation: Generation | None
@@ -131,14 +132,15 @@ class SearchCall:
 
     @property
     def well_formed(self) -> bool:
-        """The ranker's own format flag; a ranker that does not generate is always well formed."""
+        """The ranker's format flag f. It is true for a ranker that does not generate."""
         return self.output is None or self.output.fault is None
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """One rollout. ``ids``, ``loss_mask`` and ``logprobs`` have equal length; the mask is 1 exactly
-    on tokens the policy sampled. ``notices`` counts the malformed turns that were let pass."""
+    on tokens that the policy sampled. ``notices`` counts malformed turns that a notice answered.
+    Raises ValueError unless the three columns have one length."""
 
     question: Question
     sample: int
@@ -162,19 +164,20 @@ class Trajectory:
 
     @property
     def well_formed(self) -> bool:
-        """The agent's format flag f: it ended with an answer in budget. Every turn is then well
-        formed, except as many as there were notices."""
+        """The agent's format flag f: True if the trajectory ended with an answer. Then every turn
+        was well formed, except those that a notice answered."""
         return self.terminal is Terminal.ANSWERED
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a trainer learns from: it knows no agent, ranker, reward or group.
+    """What a trainer learns from. It has no reference to an agent, a ranker or a reward.
 
     ``ids`` is prompt plus completion; ``loss_mask``, ``old_logprobs`` and ``advantages`` align with
     it token by token (one advantage per action). For a policy that scores, ``ids`` are the
     positions it picked from ``inputs``, which holds the token ids of every candidate's pair.
-    ``group`` names the samples whose rewards were compared; empty: none.
+    ``group`` names the samples whose rewards were compared; it is empty for a sample without one.
+    Raises ValueError unless the four columns have one length.
     """
 
     ids: Sequence[int]

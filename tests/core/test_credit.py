@@ -177,24 +177,6 @@ def test_agent_samples_carry_the_advantage_on_sampled_tokens_only() -> None:
         assert sample.advantages == [0.0, verdict.advantage, 0.0]
 
 
-def test_modifiers_run_in_order_after_normalisation_and_before_the_mask() -> None:
-    played = [trajectory(answer="Oslo"), trajectory(answer="Bergen", sample=1)]
-    verdicts = assign_credit(played, PAPER)
-    seen: list[list[float]] = []
-
-    def shift(_: Trajectory, advantages: Sequence[float]) -> list[float]:
-        seen.append(list(advantages))
-        return [value + 1 for value in advantages]
-
-    def double(_: Trajectory, advantages: Sequence[float]) -> list[float]:
-        return [value * 2 for value in advantages]
-
-    first, _ = agent_samples(played, verdicts, (shift, double))
-    advantage = verdicts.agent[0].advantage
-    assert seen[0] == [advantage] * 3
-    assert first.advantages == [0.0, 2 * (advantage + 1), 0.0]
-
-
 def test_a_completion_is_trained_and_its_prompt_is_not() -> None:
     sample = completion_sample((1, 2), (3, 4, 5), (-0.1, -0.2, -0.3), advantage=1.5)
     assert sample.ids == (1, 2, 3, 4, 5)
