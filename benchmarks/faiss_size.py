@@ -1,12 +1,10 @@
-"""Every kind of index beside exact search: recall, bytes, build time, speed; and at 21 M vectors.
+"""Compares every kind of index with exact search, and extrapolates the results to 21 M vectors.
 
-Synthetic vectors are a mixture of many Gaussians on the sphere: on pure noise every list is as far
-as any other and approximate search finds nothing, which no real corpus shows. Speeds are ratios to
-flat, the two timed in turn within one run.
+Measures recall, bytes, build time and speed. A speed is the ratio to exact search (flat). Both are
+timed in turn within one run.
 """
 
 import argparse
-import json
 import math
 import statistics
 import tempfile
@@ -19,39 +17,26 @@ from typing import Any
 import faiss
 import numpy as np
 
+from benchmarks.vectors import (
+    QUERY_PART,
+    SHARD_ROWS,
+    Mixture,
+    sample_rows,
+    shake,
+    write_shards,
+)
 from cosearch.engines.retrieval.index_faiss import open_index, read_manifest, write_index
 from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe
 from cosearch.engines.retrieval.index_need import Room, index_need
-from cosearch.files.hashes import hash_file
 
 WIKIPEDIA = 21_015_324
 """Passages of the paper's corpus."""
-SHARD_ROWS = 16_384
-QUERY_PART = 1_000_000
-"""Part of the mixture that queries come from; shards count from 0."""
 UNBOUNDED = Room(memory=None, disk=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
-    """Unit vectors around ``clusters`` centres, at ``spread`` times a centre's length."""
-
-    dimension: int
-    clusters: int
-    spread: float
-    seed: int
-
-    def draw(self, rows: int, part: int) -> np.ndarray:
-        """``[rows, dimension]`` float32; parts are independent and repeatable."""
-        centres = np.random.default_rng(self.seed).normal(size=(self.clusters, self.dimension))
-        rng = np.random.default_rng([self.seed, part])
-        chosen = _unit(centres)[rng.integers(self.clusters, size=rows)]
-        return shake(chosen, self.spread, rng)
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
-    """One kind in one run. Times in seconds, ``speed`` in multiples of flat's."""
+    """Measures of one kind of index. Times are in seconds, ``speed`` is in multiples of flat's."""
 
     recipe: IndexRecipe
     rows: int
@@ -65,44 +50,8 @@ class Measured:
     speed: float
 
 
-def shake(vectors: np.ndarray, spread: float, rng: np.random.Generator) -> np.ndarray:
-    """Unit vectors at ``spread`` from ``vectors``, in random directions."""
-    noise = rng.normal(size=vectors.shape) / math.sqrt(vectors.shape[1])
-    return _unit(vectors + spread * noise)
-
-
-def write_shards(mixture: Mixture, rows: int, folder: Path) -> None:
-    """A folder of vectors as the encode stage leaves it."""
-    shards = []
-    for part, start in enumerate(range(0, rows, SHARD_ROWS)):
-        name, count = f"shard-{part:05d}.npy", min(SHARD_ROWS, rows - start)
-        np.save(folder / name, mixture.draw(count, part))
-        shards.append({"file": name, "rows": count, "sha256": hash_file(folder / name)})
-    manifest = {
-        "rows": rows,
-        "dimension": mixture.dimension,
-        "corpus": "synthetic",
-        "encoder": {},
-        "shards": shards,
-    }
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-
-
-def sample_rows(folder: Path, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and vectors of rows spread over a folder of shards."""
-    source = read_manifest(folder, "no finished vectors")
-    rng = np.random.default_rng(seed)
-    positions = np.sort(rng.choice(source["rows"], min(count, source["rows"]), replace=False))
-    found, start = [], 0
-    for shard in source["shards"]:
-        inside = positions[(positions >= start) & (positions < start + shard["rows"])] - start
-        found.append(np.load(folder / shard["file"], mmap_mode="r")[inside])
-        start += shard["rows"]
-    return positions, np.concatenate(found).astype(np.float32)
-
-
 def recipe_for(kind: str, rows: int, dimension: int, seed: int) -> IndexRecipe:
-    """Parameters by size: about four lists per square root of the vectors, a byte per 8 numbers."""
+    """Parameters by size: about 4 * sqrt(rows) lists, and one byte of code per 8 numbers."""
     nlist = 2 ** round(math.log2(4 * math.sqrt(rows)))
     nlist = min(nlist, rows)
     return IndexRecipe(
@@ -129,7 +78,7 @@ def measure(
     threads: int,
     seed: int,
 ) -> Iterator[Measured]:
-    """Build and search each kind beside flat, which is built first and measured too."""
+    """Build and search each kind, and compare it with flat, which comes first."""
     source = read_manifest(vectors, "no finished vectors")
     rows, dimension = source["rows"], source["dimension"]
     positions, own = sample_rows(vectors, 1000, seed)
@@ -161,10 +110,10 @@ def measure(
 def growth(kind: str, factor: float, rows: int) -> tuple[float, float, float]:
     """Factors on training, on adding and on time per query when ``rows`` grow by ``factor``.
 
-    Scans read everything. Lists number about the square root of the rows and learn from a sample in
-    proportion to their number; a fixed number is visited, and every row is held against every list
-    when added. A graph's paths and insertions grow with the logarithm. Codes alone learn from a
-    sample that does not grow.
+    A scan reads all rows. The number of lists grows with the square root of the rows, and so does
+    the training sample. A search visits a fixed number of lists, and adding a row compares it with
+    every list. Searches and insertions in a graph grow with the logarithm. Codes without lists
+    learn from a sample of fixed size.
     """
     depth = math.log(rows * factor) / math.log(rows)
     if kind == "hnsw":
@@ -175,7 +124,7 @@ def growth(kind: str, factor: float, rows: int) -> tuple[float, float, float]:
 
 
 def render(found: Sequence[Measured], target: int, dimension: int, k: int, threads: int) -> str:
-    """The two tables as Markdown: as measured, and at ``target`` vectors by the growth laws."""
+    """Two tables in Markdown: the measures, and what follows for ``target`` vectors."""
     flat = found[0]
     lines = [
         f"# Index kinds at {flat.rows:,} vectors of {flat.dimension} dimensions",
@@ -259,8 +208,10 @@ def _parser() -> argparse.ArgumentParser:
 def _build(
     recipe: IndexRecipe, vectors: Path, folder: Path, threads: int
 ) -> tuple[Any, int, float, float]:
-    """The index, its bytes, and the seconds of training and of adding. The two are told apart by
-    the pace after the first shard; of a single shard all counts as adding."""
+    """Build an index. Returns it with its bytes, and the seconds of training and of adding.
+
+    The pace after the first shard separates the two. With a single shard all time counts as adding.
+    """
     marks: list[tuple[float, int]] = []
     start = time.perf_counter()
     manifest = write_index(
@@ -316,10 +267,6 @@ def _target_row(row: Measured, target: int, dimension: int) -> str:
         f"| {row.recipe.kind} | {need.bytes_file / 1e9:.1f} | {said:.3f} "
         f"| {need.bytes_build / 1e9:.1f} | {hours:.2f} | {row.per_second / query / wider:.2f} |"
     )
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 URL = "PREFECT_API_URL"
 MOST = 1.05
-"""So much CPU time may a watched training take, over one that is not."""
+"""Largest allowed ratio of CPU times, with the server over without."""
 
 
 class Run(NamedTuple):
-    """CPU and wall seconds, and how many warnings were printed."""
+    """CPU and wall seconds of a training, and the number of its warnings."""
 
     cpu: float
     wall: float
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def require_server() -> None:
-    """A ratio without a server that takes the messages would show nothing."""
+    """Exit with an error if no server answers, because then the ratio would measure nothing."""
     try:
         with urllib.request.urlopen(f"{os.environ[URL]}/health", timeout=60) as answer:
             well = answer.status == 200
@@ -81,7 +81,8 @@ def require_server() -> None:
 
 
 def measure(command: list[str], environment: Mapping[str, str]) -> Run:
-    """Run to the end; CPU and wall time are of that process and those it waited for."""
+    """Run a command to its end. The times are those of its process and of the children it waited
+    for."""
     start = time.perf_counter()
     with tempfile.TemporaryFile("w+") as told:
         process = subprocess.Popen(command, env=dict(environment), stderr=told)

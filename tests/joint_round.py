@@ -20,7 +20,8 @@ from cosearch.params import blocks
 from cosearch.params.settings import load_settings
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
-from cosearch.rollouts.wiring import Parts, RoleTraining, engines_of, open_learner
+from cosearch.rollouts.wiring import Learning, Parts, engines_of, open_learner, supervision
+from cosearch.run.identity import Identity
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train.joint import Setup, role_folders
@@ -112,15 +113,16 @@ def play_round() -> Outcome:
     _, retriever = open_corpus(settings, paths)
     folder = Path("round")
     shutil.rmtree(folder, ignore_errors=True)
-    opened = [_policy(role, folders[role], parts, folder) for role in ROLES]
+    sizes = settings.section(blocks.Train, variant.set)
+    opened = [_policy(role, folders[role], parts, sizes, folder) for role in ROLES]
     policies = dict(zip(ROLES, opened, strict=True))
-    simulator = settings.section(blocks.Simulator)
-    setup = Setup(parts, simulator, variant, row.seed, folders, policies)
-    stage = Stage("train", settings, paths, {"row": "cosearch-0"}, Progress())
-    with RunStore(folder / "run", {}) as store:
+    setup = Setup(parts, sizes, None, variant, row.seed, folders, policies)
+    identity = Identity("train@cosearch-0", {}, {}, {})
+    stage = Stage("train", settings, paths, {"row": "cosearch-0"}, Progress(), identity)
+    with RunStore(folder / "run", {}, {}) as store:
         engines = engines_of(retriever, policies, supervision(stage))
         run = setup.run(read_questions(paths, "train"), (), engines, None, store)
-        unguarded = parts.train.guards.model_copy(update=dict.fromkeys(THRESHOLDS))
+        unguarded = sizes.guards.model_copy(update=dict.fromkeys(THRESHOLDS))
         run = replace(run, guards=unguarded)
         train(run, Observer(lambda number, phase, metrics: None, nullcontext))
         rollouts = pl.read_parquet(store.rollouts / "round_001.parquet")
@@ -128,6 +130,7 @@ def play_round() -> Outcome:
         return Outcome(rollouts, store.metrics()[-1], samplers)
 
 
-def _policy(role: str, folder: str, parts: Parts, scratch: Path) -> Policy:
-    training = RoleTraining(getattr(parts, role), 1.0, 1e-4, parts.ranker.max_turn_tokens)
-    return open_learner(folder, training, parts, scratch)
+def _policy(role: str, folder: str, parts: Parts, sizes: blocks.Train, scratch: Path) -> Policy:
+    longest = parts.ranker.max_turn_tokens
+    learning = Learning(getattr(parts, role), 1.0, 1e-4, longest, sizes)
+    return open_learner(folder, learning, parts, scratch)

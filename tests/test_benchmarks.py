@@ -1,4 +1,4 @@
-"""The benchmarks run through at a size that shows nothing but that they do."""
+"""The benchmarks run to their end at a small size."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import faiss_size
-from benchmarks.faiss_size import Mixture, growth
+from benchmarks.faiss_size import growth
+from benchmarks.vectors import Mixture, write_shards
 from cosearch.engines.retrieval.index_kinds import KINDS
 
 SMALL = ["--dimension", "32", "--queries", "64", "--repeats", "1", "--k", "10"]
@@ -44,7 +45,7 @@ def test_every_kind_is_measured_and_extrapolated(tmp_path: Path) -> None:
 def test_encoded_vectors_are_measured_too(tmp_path: Path) -> None:
     folder = tmp_path / "vectors"
     folder.mkdir()
-    faiss_size.write_shards(Mixture(32, 20, 0.5, 1), 1000, folder)
+    write_shards(Mixture(32, 20, 0.5, 1), 1000, folder)
     out = tmp_path / "table.md"
     faiss_size.main(["--vectors", str(folder), "--kinds", "fp16", "--out", str(out), *SMALL])
     assert "| fp16 |" in out.read_text("utf-8")

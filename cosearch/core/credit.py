@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cosearch.core.advantages import AdvantageRules, group_advantages, is_constant
 from cosearch.core.grouping import CallKey, GroupRules, Member, group_calls
-from cosearch.core.protocols import Judge, JudgeCase
+from cosearch.core.protocols import JudgeCase, RankingJudge
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import (
     Branch,
@@ -74,7 +74,7 @@ class Verdicts:
 
 
 def assign_credit(
-    trajectories: Sequence[Trajectory], rules: CreditRules, judge: Judge | None = None
+    trajectories: Sequence[Trajectory], rules: CreditRules, judge: RankingJudge | None = None
 ) -> Verdicts:
     """Verdicts of one round. The trajectories of a question follow each other in sample order.
 
@@ -110,7 +110,7 @@ def _call_verdicts(
 
 
 def _reward_calls(
-    trajectories: Sequence[Trajectory], rules: CreditRules, judge: Judge | None
+    trajectories: Sequence[Trajectory], rules: CreditRules, judge: RankingJudge | None
 ) -> list[list[CallReward]]:
     """Rewards of all calls. A judge, where the rules ask for one, gets its cases in one batch."""
     rewards = [

@@ -127,7 +127,7 @@ class JudgeCase:
     passages: tuple[Passage, ...]
 
 
-class Judge(Protocol):
+class RankingJudge(Protocol):
     """Says how useful the documents of a ranker call are (row "LLM-as-judge" of Table 3)."""
 
     def __call__(self, cases: Sequence[JudgeCase]) -> Sequence[float]:

@@ -25,6 +25,16 @@ _BATCH_ROWS = 8192
 _ARROW, _MANIFEST = "passages.arrow", "manifest.json"
 
 
+class PassageLookup(Protocol):
+    """Where passages are looked up by id; ``Corpus`` is one."""
+
+    def positions(self, ids: Sequence[str]) -> np.ndarray:
+        """Positions of passages by id, -1 for an unknown one."""
+
+    def passage(self, position: int) -> Passage:
+        """The passage at a position."""
+
+
 class Corpus:
     """A corpus folder, memory-mapped: opening it reads no passage. Raises ValueError when the
     folder holds no finished corpus or its file and manifest disagree."""

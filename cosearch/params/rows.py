@@ -14,7 +14,7 @@ from cosearch.params.method import Positive, Section
 MethodName = Literal["react", "direct", "cot", "rag", "search_o1", "search_r1", "zerosearch"]
 RankerKind = Literal["retriever_order", "generative", "cross_encoder", "oracle", "simulated"]
 PartName = Literal["core", "more"]
-Role = Literal["agent", "ranker", "simulator"]
+RoleName = Literal["agent", "ranker", "simulator"]
 
 PARTS: Mapping[str, tuple[str, ...]] = {"core": ("core",), "all": ("core", "more")}
 """First word of a scope -> the parts of the rows that it takes in."""
@@ -31,7 +31,7 @@ class RowEntry(Section):
     preset: str | None = None
     method: MethodName | None = None
     ranker: RankerKind | None = None
-    models: dict[Role, str] | None = None
+    models: dict[RoleName, str] | None = None
     shared: bool | None = None
     train: tuple[Literal["agent", "ranker"], ...] | None = None
     models_of: str | None = None
@@ -59,7 +59,7 @@ class Row(Section):
     preset: str | None
     method: MethodName
     ranker: RankerKind
-    models: dict[Role, str]
+    models: dict[RoleName, str]
     shared: bool
     train: tuple[Literal["agent", "ranker"], ...]
     models_of: str | None
@@ -79,7 +79,7 @@ class Variant(Section):
 
     method: MethodName
     ranker: RankerKind
-    models: dict[Role, str]
+    models: dict[RoleName, str]
     shared: bool
     train: tuple[Literal["agent", "ranker"], ...]
     set: dict[str, Any]

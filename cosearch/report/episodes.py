@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import polars as pl
 
 from cosearch.core.text import answer_f1
 from cosearch.core.types import Passage, Terminal
+from cosearch.data.corpus import PassageLookup
 
 Key = tuple[str, str, int]
 """Data set, question and sample: a trajectory within a round."""
@@ -31,18 +31,6 @@ _REASONING = "reason|think"
 _OPENED = re.compile(rf"\s*<(?:{_REASONING})>")
 _CLOSED = re.compile(rf"</(?!(?:{_REASONING})>)\w+>\s*$")
 """How a turn begins and how it ends, in all formats of the agent (Section 3.1)."""
-
-
-class PassageLookup(Protocol):
-    """Source of titles and texts of passages, such as a corpus."""
-
-    def positions(self, ids: Sequence[str]) -> np.ndarray:
-        """Positions of passages by id, -1 for an unknown one."""
-        ...
-
-    def passage(self, position: int) -> Passage:
-        """The passage at a position."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,11 @@ back, and searches in the same batches as a run that was never stopped.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from cosearch.core.protocols import Engine, Retrieve
-from cosearch.core.types import Candidate, Passage
-
-
-class PassageLookup(Protocol):
-    """Where passages are looked up; a corpus is one."""
-
-    def positions(self, ids: Sequence[str]) -> np.ndarray:
-        """Positions of passages by id, -1 for an unknown one."""
-
-    def passage(self, position: int) -> Passage:
-        """The passage at a position."""
+from cosearch.core.types import Candidate
+from cosearch.data.corpus import PassageLookup
 
 
 class Remembering:

@@ -13,7 +13,7 @@ from cosearch.core.advantages import AdvantageRules
 from cosearch.core.credit import CreditRules
 from cosearch.core.grouping import GroupRules
 from cosearch.core.observe import Pipeline
-from cosearch.core.protocols import Codec, Engine, Judge
+from cosearch.core.protocols import Codec, Engine, RankingJudge
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules
 from cosearch.core.rollout import AgentRules
@@ -126,7 +126,7 @@ def open_learner(
     return Policy(frozen.codec, frozen.sampler, trainer, role.temperature)
 
 
-def open_judge(block: blocks.Judge, folder: str, answers: Path) -> Judge:
+def open_judge(block: blocks.Judge, folder: str, answers: Path) -> RankingJudge:
     """The judge of the parameters; ``answers`` is the file that keeps what an endpoint said."""
     if block.kind == "likelihood":
         return build_likelihood_judge(folder, block)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
-from cosearch.core.protocols import Engine, Judge
+from cosearch.core.protocols import Engine, RankingJudge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
@@ -89,7 +89,7 @@ class Setup:
         questions: Sequence[Question],
         dev: Sequence[Question],
         engines: Mapping[str, Engine],
-        judge: Judge | None,
+        judge: RankingJudge | None,
         store: RunStore,
     ) -> JointRun:
         """What the loop works with: it trains on ``questions`` and is measured on ``dev``."""
@@ -160,13 +160,13 @@ def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]
     }
 
 
-def judge_of(parts: Parts, stage: Stage, supervision: Supervision) -> Judge | None:
+def judge_of(parts: Parts, stage: Stage, supervision: Supervision) -> RankingJudge | None:
     """The judge, where the variant's ranker is paid by one; it keeps what it said."""
     if parts.method.reward.source != "judge":
         return None
     block = stage.settings.section(blocks.Judge)
     judge = open_judge(block, parts.model(block.model), stage.paths.judge_answers)
-    return cast(Judge, guarded("judge", judge, supervision.limits, check_judge_scores))
+    return cast(RankingJudge, guarded("judge", judge, supervision.limits, check_judge_scores))
 
 
 def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | None) -> None:

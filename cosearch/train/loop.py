@@ -16,7 +16,7 @@ from cosearch.core.credit import (
     assign_credit,
     ranker_samples,
 )
-from cosearch.core.protocols import Engine, Judge, NotFinite
+from cosearch.core.protocols import Engine, NotFinite, RankingJudge
 from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.params.blocks import Guards
@@ -59,7 +59,7 @@ class JointRun:
     learners: Sequence[str]
     """The roles that are trained, in order."""
     engines: Mapping[str, Engine]
-    judge: Judge | None
+    judge: RankingJudge | None
     """Pays the ranker where ``credit`` asks for a judge."""
     evaluate: Callable[[], Mapping[str, float]]
     """Measures the current policies on development questions."""

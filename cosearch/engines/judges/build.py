@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from cosearch.core.protocols import Judge
+from cosearch.core.protocols import RankingJudge
 from cosearch.engines.policies.build import build_codec, hf_sampler
 from cosearch.params import blocks
 
 
-def build_likelihood_judge(folder: str | Path, block: blocks.Judge) -> Judge:
+def build_likelihood_judge(folder: str | Path, block: blocks.Judge) -> RankingJudge:
     """The likelihood judge over the frozen agent of a model folder."""
     from cosearch.engines.judges.likelihood import LikelihoodJudge
 
@@ -16,7 +16,7 @@ def build_likelihood_judge(folder: str | Path, block: blocks.Judge) -> Judge:
     return LikelihoodJudge(hf_sampler(folder, codec, block), codec, block, vocabulary=vocabulary)
 
 
-def build_endpoint_judge(block: blocks.Judge, cache: Path) -> Judge:
+def build_endpoint_judge(block: blocks.Judge, cache: Path) -> RankingJudge:
     """The judge behind an OpenAI-compatible endpoint; ``cache`` is the file of its answers.
 
     Raises ValueError where the block names no endpoint.

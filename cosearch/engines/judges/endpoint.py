@@ -29,7 +29,7 @@ _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class EndpointJudge:
-    """Implements ``core.protocols.Judge``. ``block`` says how a case is put, by the template
+    """Implements ``core.protocols.RankingJudge``. ``block`` says how a case is put, by the template
     ``judge_chat`` of its set; its model and the answers of its own model are the endpoint's.
 
     ``endpoint.url`` goes up to ``/chat/completions`` and does not hold it. ``parallel`` cases are

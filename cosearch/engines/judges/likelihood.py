@@ -26,7 +26,7 @@ from cosearch.params.blocks import Judge
 
 
 class LikelihoodJudge:
-    """Implements ``core.protocols.Judge`` over a sampler whose weights nobody trains.
+    """Implements ``core.protocols.RankingJudge`` over a sampler whose weights nobody trains.
 
     The last block of template ``judge`` is the agent's turn around ``{reason}`` and ``{gold}``;
     its tokens from the gold on are scored, with those that close the answer.
