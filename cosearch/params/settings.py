@@ -56,7 +56,10 @@ class Settings:
 
     def only(self, names: Iterable[str]) -> "Settings":
         """The same settings where nothing but ``names`` may be asked for."""
-        return replace(self, asked=set(), allowed=frozenset(names))
+        seen = replace(self, asked=set(), allowed=frozenset(names))
+        for derived in ("rows", "variants", "systems", "tables", "graph"):
+            seen.__dict__[derived] = getattr(self, derived)  # computed once for all instances
+        return seen
 
     def section(self, kind: type[SectionT], overrides: Mapping[str, Any] | None = None) -> SectionT:
         """The profile's block of type ``kind`` with the overrides that concern it."""

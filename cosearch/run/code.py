@@ -194,7 +194,16 @@ def _data(folder: str | None, flat: Mapping[str, Any]) -> dict[str, str]:
         return {}
     sets = {str(value) for key, value in flat.items() if key.split(".")[-1] == "templates"}
     return {
+        file: hashed
+        for file, hashed in _hashes(folder).items()
+        if folder != TEMPLATES or file.split("/")[-2] in sets
+    }
+
+
+@cache
+def _hashes(folder: str) -> dict[str, str]:
+    files = sorted(path for path in (ROOT / folder).rglob("*") if path.is_file())
+    return {
         path.relative_to(ROOT).as_posix(): sha256(path.read_bytes()).hexdigest()[:LENGTH]
-        for path in sorted((ROOT / folder).rglob("*"))
-        if path.is_file() and (folder != TEMPLATES or path.parent.name in sets)
+        for path in files
     }
