@@ -94,7 +94,7 @@ def reproduce(
     With ``overrides``, such as ``presets.paper.reward.gamma=0.3``, the run is a DVC
     experiment beside the working folder, which stays as it is; ``dvc exp show`` lists its results.
     """
-    names = [f"{folder_of(profile)}{name}" for name in targets or ["report@core_seed_0"]]
+    names = [f"{folder_of(profile)}{name}" for name in targets or ["report@core_1"]]
     processes = Processes(LOGS)
     if overrides:
         return experiment(names, overrides, processes)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 def test_the_readme_shows_the_tables_that_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     shown = (ROOT / "README.md").read_text("utf-8").split(MARKS[0])[1].split(MARKS[1])[0]
-    assert shown.strip() == readme_block("tiny", "all_seed_0").strip()
+    assert shown.strip() == readme_block("tiny", "all_1").strip()
 
 
 def test_a_readme_without_marks_is_left_alone(
@@ -24,7 +24,7 @@ def test_a_readme_without_marks_is_left_alone(
     path = tmp_path / "README.md"
     path.write_text("nothing to replace")
     with pytest.raises(ValueError, match="results: begin"):
-        write_readme("tiny", "all_seed_0", path)
+        write_readme("tiny", "all_1", path)
     assert path.read_text() == "nothing to replace"
 
 

@@ -155,10 +155,10 @@ def test_damaged_results_and_rollouts_make_no_table(lab: Lab) -> None:
     flip_a_bit(evaluated / "calls.parquet")
     with pytest.raises(ValueError, match=r"calls\.parquet: truncated or altered; evaluate"):
         read_results([evaluated])
-    assert list(read_runs(paths, "core_seed_0")) == ["cosearch"]
+    assert list(read_runs(paths, "core_1")) == ["cosearch"]
     flip_a_bit(paths.train("core", 0, "cosearch") / "rollouts" / "round_002.parquet")
     with pytest.raises(ValueError, match=r"round_002\.parquet: truncated or altered; train"):
-        read_runs(paths, "core_seed_0")
+        read_runs(paths, "core_1")
 
 
 def flip_a_bit(path: Path) -> None:

@@ -9,5 +9,5 @@ from tests.pipeline.project import Project
 def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose core rows were reproduced by DVC. Tests leave it as they found it."""
     project = Project.make(tmp_path_factory.mktemp("reproduced"))
-    project.command("dvc", "repro", "report@core_seed_0")
+    project.command("dvc", "repro", "report@core_1")
     return project

@@ -5,15 +5,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from cosearch.commands.rows import write_all
+from cosearch.params.settings import ConfigError
+
 ROOT = Path(__file__).parents[2]
-CODE = ("cosearch", "stages", ".dvcignore", "dvc.yaml", "profile.yaml", "params.yaml")
-MODELS = "models/tiny"
+PARAMETERS = ("params.yaml", "plan.yaml", "hub.yaml")
+CODE = ("cosearch", "stages", ".dvcignore", "dvc.yaml", "profile.yaml", "rows.yaml", *PARAMETERS)
+MODELS = ("models/tiny", "models/tiny.json")
 SETS = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique")
 
 
@@ -34,7 +39,7 @@ class Project:
     @classmethod
     def copy(cls, folder: Path) -> "Project":
         """Code, models and parameters as they are, without DVC."""
-        for name in (*CODE, MODELS):
+        for name in (*CODE, *MODELS):
             source, target = ROOT / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
@@ -44,11 +49,13 @@ class Project:
         return cls(folder)
 
     def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
-        """Apply ``change`` to params.yaml."""
+        """Apply ``change`` to params.yaml, and tell DVC of the rows where they are good."""
         path = self.folder / "params.yaml"
         params = yaml.safe_load(path.read_text("utf-8"))
         change(params)
         path.write_text(yaml.safe_dump(params, sort_keys=False), "utf-8")
+        with suppress(ConfigError):
+            write_all(self.folder)
 
     def command(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder with the folder's own code."""
@@ -60,10 +67,10 @@ class Project:
         return done
 
     def stage(self, name: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run one stage outside DVC."""
-        return self.command(
-            sys.executable, "-m", f"stages.{name}", "--profile", "tiny", *words, check=check
-        )
+        """Run one stage outside DVC, with the identities as they are now."""
+        command = (sys.executable, "-m")
+        self.command(*command, "stages.identity", "--profile", "tiny", check=False)
+        return self.command(*command, f"stages.{name}", "--profile", "tiny", *words, check=check)
 
     def environment(self) -> dict[str, str]:
         """One thread, no network, no GPU for trainers, this interpreter first on the path."""
@@ -104,10 +111,4 @@ def shrink(params: dict[str, Any]) -> None:
     tiny["gate"] |= {"lists": 8, "min_id_accuracy": 0.0, "min_gain_over_retriever": -1.0}
     tiny["gate"] |= {"max_constant_share": 1.0, "max_identity_share": 1.0}
     params["statistics"]["draws"] = 200
-    params["seeds"] = [0]
-    for rows in ("trainings", "evaluations"):
-        params[rows] = {
-            name: row
-            for name, row in params[rows].items()
-            if row["seed"] == 0 and row["part"] == "core"
-        }
+    params["seed_count"] = 1

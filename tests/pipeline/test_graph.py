@@ -14,7 +14,7 @@ VARIANTS = ("retrieval_only", "fixed_ranker", "cosearch")
 
 
 def test_nothing_is_left_to_do_after_a_reproduction(reproduced: Project) -> None:
-    again = reproduced.command("dvc", "repro", "report@core_seed_0")
+    again = reproduced.command("dvc", "repro", "report@core_1")
     assert "Running stage" not in again.stdout
     assert "Data and pipelines are up to date" in again.stdout + again.stderr
 
@@ -79,15 +79,15 @@ def test_weights_move_only_where_a_role_learns(reproduced: Project) -> None:
 
 
 def test_every_table_is_written_in_three_formats(reproduced: Project) -> None:
-    names = {path.rsplit("/", 1)[-1] for path in reproduced.bytes_of("tables/core_seed_0/*")}
+    names = {path.rsplit("/", 1)[-1] for path in reproduced.bytes_of("tables/core_1/*")}
     assert {f"main_large.{kind}" for kind in ("md", "csv", "tex")} | {"comparisons.md"} <= names
     folder = reproduced.folder / "artifacts/tiny"
-    assert "not run" in (folder / "tables/core_seed_0/main_large.md").read_text()
-    assert reproduced.bytes_of("oracle_gap/core_seed_0/*")
-    page = (folder / "report/core_seed_0/report.html").read_text("utf-8")
+    assert "not run" in (folder / "tables/core_1/main_large.md").read_text()
+    assert reproduced.bytes_of("oracle_gap/core_1/*")
+    page = (folder / "report/core_1/report.html").read_text("utf-8")
     assert "not comparable with the paper" in page
     assert "seconds" in page
-    assert "seconds |" not in (folder / "report/core_seed_0/report.md").read_text("utf-8")
+    assert "seconds |" not in (folder / "report/core_1/report.md").read_text("utf-8")
 
 
 def test_no_artifact_holds_a_path_of_the_machine(reproduced: Project) -> None:
@@ -98,25 +98,25 @@ def test_no_artifact_holds_a_path_of_the_machine(reproduced: Project) -> None:
 def test_metrics_and_plots_are_declared(reproduced: Project) -> None:
     shown = json.loads(reproduced.command("dvc", "metrics", "show", "--json").stdout)
     files = next(iter(shown.values()))["data"]
-    assert "artifacts/tiny/summary/core_seed_0/metrics.json" in files
+    assert "artifacts/tiny/summary/core_1/metrics.json" in files
     listed = reproduced.command("dvc", "plots", "show", "--json", check=False).stdout
     assert "curves.csv" in listed
 
 
 def test_one_edited_key_reruns_one_variant_and_what_follows(reproduced: Project) -> None:
     def gentler(params: dict[str, Any]) -> None:
-        params["variants"]["cosearch"]["set"] = {"reward.gamma": 0.4}
+        params["rows"]["cosearch"]["set"] = {"reward.use_main": False}
 
     def restored(params: dict[str, Any]) -> None:
-        params["variants"]["cosearch"]["set"] = {}
+        del params["rows"]["cosearch"]["set"]
 
     reproduced.edit(gentler)
     try:
-        plan = reproduced.command("dvc", "repro", "--dry", "report@core_seed_0").stdout
+        plan = reproduced.command("dvc", "repro", "--dry", "report@core_1").stdout
         running = {line.split("'")[1] for line in plan.splitlines() if line.startswith("Running")}
     finally:
         reproduced.edit(restored)
-    made_of_it = {f"{stage}@core_seed_0" for stage in ("oracle_gap", "tables", "report")}
+    made_of_it = {f"{stage}@core_1" for stage in ("oracle_gap", "tables", "report")}
     assert running == {"train@cosearch-0", "gate@cosearch-0", *made_of_it}
 
 
@@ -124,34 +124,26 @@ def test_a_new_ablation_is_an_edit_of_the_parameters_alone(reproduced: Project) 
     original = (reproduced.folder / "params.yaml").read_text("utf-8")
 
     def add(params: dict[str, Any]) -> None:
-        params["variants"]["no_gate"] = params["variants"]["cosearch"] | {
-            "set": {"reward.gamma": 0.0}
+        params["rows"]["no_gate"] = {
+            "like": "cosearch",
+            "label": "w/o gate",
+            "part": "core",
+            "set": {"reward.gamma": 0.0},
+            "tables": ["ablations"],
         }
-        system = {"label": "w/o gate", "variant": "no_gate"}
-        params["systems"]["no_gate"] = params["systems"]["cosearch"] | system
-        row = {"seed": 0, "part": "core"}
-        params["trainings"]["no_gate-0"] = row | {
-            "variant": "no_gate",
-            "needs": "data/manifest.json",
-        }
-        params["evaluations"]["no_gate-0"] = row | {
-            "system": "no_gate",
-            "needs": "train/core/seed_0/no_gate",
-        }
-        params["tables"]["ablations"]["rows"].append({"system": "no_gate", "label": "w/o gate"})
 
     reproduced.edit(add)
     try:
-        done = reproduced.command("dvc", "repro", "tables@core_seed_0").stdout
+        done = reproduced.command("dvc", "repro", "tables@core_1").stdout
         ran = {line.split("'")[1] for line in done.splitlines() if line.startswith("Running")}
-        table = reproduced.folder / "artifacts/tiny/tables/core_seed_0/ablations_large.md"
+        table = reproduced.folder / "artifacts/tiny/tables/core_1/ablations_large.md"
         assert "| w/o gate |" in table.read_text("utf-8")
     finally:
         (reproduced.folder / "params.yaml").write_text(original, "utf-8")
         for row in ("train", "evaluate", "gate"):
             shutil.rmtree(reproduced.folder / "artifacts/tiny" / row / "core/seed_0/no_gate")
-        reproduced.command("dvc", "repro", "report@core_seed_0")
-    new = {"train@no_gate-0", "gate@no_gate-0", "evaluate@no_gate-0", "tables@core_seed_0"}
+        reproduced.command("dvc", "repro", "report@core_1")
+    new = {"train@no_gate-0", "gate@no_gate-0", "evaluate@no_gate-0", "tables@core_1"}
     assert ran == new
 
 

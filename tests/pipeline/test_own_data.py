@@ -50,6 +50,6 @@ def test_a_users_folder_comes_to_a_results_table(tmp_path: Path) -> None:
     row = re.search(r"CoSearch +│ +(\d\.\d+|\d+\.\d)", shown)
     assert row, shown
     made = project.folder / "artifacts" / "mine"
-    assert (made / "report/core_seed_0/report.html").is_file()
+    assert (made / "report/core_1/report.html").is_file()
     lock = yaml.safe_load((project.folder / "profiles/mine/dvc.lock").read_text("utf-8"))
     assert f"train@{ROW}" in lock["stages"]
