@@ -11,21 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from cosearch.params import blocks
 from cosearch.params.settings import FIXED_RANKER, ConfigError, load_settings
+from tests.settings import write_params
 
 ROOT = Path(__file__).parents[1]
 Change = Callable[[dict[str, Any]], Any]
-
-
-def written(tmp_path: Path, change: Change) -> Path:
-    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-    change(params)
-    path = tmp_path / "params.yaml"
-    path.write_text(yaml.safe_dump(params), "utf-8")
-    return path
 
 
 @pytest.mark.parametrize("profile", ["tiny", "mini", "paper"])
@@ -114,7 +106,7 @@ def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
 def test_a_wrong_parameter_is_named_in_one_line(
     tmp_path: Path, change: Change, words: list[str]
 ) -> None:
-    path = written(tmp_path, change)
+    path = write_params(tmp_path, change)
     with pytest.raises(ConfigError) as caught:
         load_settings("tiny", path)
     message = str(caught.value)

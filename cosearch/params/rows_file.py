@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from cosearch.params.settings import ConfigError, Settings
+from cosearch.params.settings import LOADER, ConfigError, Settings
 
 HEAD = "# Made from params.yaml by `python -m cosearch rows`; edit the rows there.\n"
 MEND = "run `python -m cosearch rows`"
@@ -50,10 +50,10 @@ def check_rows(settings: Settings, folder: Path) -> None:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; {MEND}")
     try:
-        told = yaml.safe_load(path.read_text("utf-8"))
+        told = yaml.load(path.read_text("utf-8"), LOADER)
     except yaml.YAMLError:
         raise ConfigError(f"{path}: not YAML; {MEND}") from None
-    if told != yaml.safe_load(rows_text(settings)):
+    if told != {"graph": settings.graph.model_dump(mode="json")}:
         raise ConfigError(f"{path}: the rows of params.yaml have changed since; {MEND}")
 
 

@@ -1,7 +1,7 @@
 """params.yaml, read and checked whole before any work, then seen from one profile.
 
 A stage asks for blocks by name. What it asked for is remembered, and a stage may ask only for what
-its identity holds (``run/identity.py``), so that no value changes a result unnoticed.
+its identity holds (``run/reads.py``), so that no value changes a result unnoticed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -143,7 +143,7 @@ class Settings:
         if self.allowed is not None and name not in self.allowed:
             raise ConfigError(
                 f"this stage reads {name!r}, which its identity does not hold; add it to READS in"
-                " cosearch/run/identity.py"
+                " cosearch/run/reads.py"
             )
         self.asked.add(name)
 

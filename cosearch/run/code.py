@@ -87,7 +87,7 @@ def is_chosen(module: str, flat: Mapping[str, Any]) -> bool:
     """Whether settings, by dotted key, name an engine; a module that is no engine always counts."""
     choices = CHOSEN.get(module)
     return choices is None or any(
-        fnmatchcase(key, pattern) and value == wanted
+        value == wanted and fnmatchcase(key, pattern)
         for pattern, wanted in choices
         for key, value in flat.items()
     )

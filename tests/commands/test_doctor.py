@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import yaml
 from rich.console import Console
 
 from cosearch.commands import doctor
 from cosearch.commands.doctor import Card, Finding
 from cosearch.files.artifacts import Paths
 from cosearch.params.settings import load_settings
+from tests.settings import write_params
 
 ROOT = Path(__file__).parents[2]
 CPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, "faiss-cpu")}
@@ -160,10 +160,8 @@ def test_data_are_looked_for_where_the_environment_says(tmp_path: Path) -> None:
 
 
 def test_a_profile_without_needs_is_refused(tmp_path: Path) -> None:
-    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-    del params["plan"]["least"]["tiny"]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    settings = load_settings("tiny", tmp_path / "params.yaml")
+    path = write_params(tmp_path, lambda params: params["plan"]["least"].pop("tiny"))
+    settings = load_settings("tiny", path)
     with pytest.raises(ValueError, match=r"plan\.least: no 'tiny'"):
         doctor.examine(settings, Paths("tiny"), Described())
 

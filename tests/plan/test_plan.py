@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -33,6 +32,7 @@ from cosearch.plan import outlook as plan
 from cosearch.plan.layout import Layout
 from cosearch.plan.memory import Joint
 from cosearch.plan.tables import lines, show_plan
+from tests.settings import write_params
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
@@ -155,17 +155,18 @@ def test_four_of_80_are_refused_and_eight_fit() -> None:
 
 def with_settings(tmp_path: Path, changes: Mapping[str, object]) -> plan.Outlook:
     """Profile paper with other settings, by the keys that the plan names."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-    for key, value in changes.items():
-        *path, last = key.split(".")
-        block = params["profiles"]["paper"]
-        for name in path:
-            # an anchor's block is one object for several keys
-            block[name] = dict(block[name])
-            block = block[name]
-        block[last] = value
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    return plan.Outlook.of(load_settings("paper", tmp_path / "params.yaml"))
+
+    def change(params: dict[str, Any]) -> None:
+        for key, value in changes.items():
+            *path, last = key.split(".")
+            block = params["profiles"]["paper"]
+            for name in path:
+                # an anchor's block is one object for several keys
+                block[name] = dict(block[name])
+                block = block[name]
+            block[last] = value
+
+    return plan.Outlook.of(load_settings("paper", write_params(tmp_path, change)))
 
 
 def test_settings_with_which_it_would_fit_are_parameters_and_fit(tmp_path: Path) -> None:
@@ -246,16 +247,16 @@ def test_replicas_bound_what_samples_and_the_share_how_much_at_once() -> None:
 
 
 def test_every_row_is_priced_once() -> None:
-    found, file = outlook().priced(), outlook().settings.file
+    found, graph = outlook().priced(), outlook().settings.graph
     rows: dict[str, int] = {}
     for one in found:
         rows[one.stage.stage] = rows.get(one.stage.stage, 0) + one.stage.rows
     assert rows == {
         "encode": 1,
         "fixed_ranker_data": 1,
-        "fixed_ranker": len(file.seeds),
-        "train": len(file.trainings),
-        "evaluate": len(file.evaluations),
+        "fixed_ranker": len(graph.seeds),
+        "train": len(graph.trainings),
+        "evaluate": len(graph.evaluations),
     }
     assert all(one.cost.flops > 0 and one.cost.hours > 0 for one in found)
 
@@ -366,11 +367,9 @@ def test_a_data_set_without_a_number_of_rows_is_refused() -> None:
 
 
 def test_a_profile_without_habits_is_refused(tmp_path: Path) -> None:
-    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-    del params["plan"]["calibration"]["mini"]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    path = write_params(tmp_path, lambda params: params["plan"]["calibration"].pop("mini"))
     with pytest.raises(ValueError, match=r"plan\.calibration: no 'mini'"):
-        plan.Outlook.of(load_settings("mini", tmp_path / "params.yaml"))
+        plan.Outlook.of(load_settings("mini", path))
 
 
 def test_planning_imports_no_torch() -> None:
@@ -455,7 +454,8 @@ def test_calibrate_and_check_find_the_trainings_of_a_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").symlink_to(ROOT / "params.yaml")
+    for name in ("params.yaml", "plan.yaml", "hub.yaml"):
+        (tmp_path / name).symlink_to(ROOT / name)
     rolled_out(Paths("tiny").train("core", 0, "cosearch"), 0, rounds=2, mean_searches=1.6)
     main(["plan", "--profile", "tiny", "--calibrate"])
     assert capsys.readouterr().out.startswith("cosearch: {measured: cosearch, searches: 1.")

@@ -3,12 +3,12 @@
 import json
 import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 
 from cosearch.core.seeds import derive
 from cosearch.data.assemble import assemble, read_questions
@@ -28,10 +28,12 @@ from cosearch.params import blocks
 from cosearch.params.settings import Settings, load_settings
 from cosearch.report.write import manifest_rows
 from cosearch.rollouts.wiring import Parts
+from cosearch.run.identity import identity_of
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train import lists as made
 from cosearch.train.lists import Lists, make_lists
+from tests.settings import write_params
 
 ROOT = Path(__file__).parents[2]
 SOURCES: dict[str, Any] = {
@@ -79,23 +81,27 @@ def put_files(folder: Path) -> None:
 def make_stage(folder: Path, sources: Mapping[str, Any], lists: int) -> Stage:
     """Data and index of profile tiny over the files, and the stage that makes lists of them."""
     put_files(folder / "files")
-    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-    tiny = params["profiles"]["tiny"]
     train = {"path": "nq.jsonl", "split": None, "source": "self-made", "format": "flashrag"}
     counts = {"kind": "single", "train": 7, "dev": 0, "test": 0, "files": {"train": train}}
-    tiny["data"] |= {
+    data = {
         "source": "files", "folder": "files", "corpus": "passages.jsonl",
         "sets": {"nq": counts}, "lists": dict(sources),
     }  # fmt: skip
-    tiny["fixed_ranker"]["lists"] = lists
-    (folder / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+
+    def change(params: dict[str, Any]) -> None:
+        tiny = params["profiles"]["tiny"]
+        tiny["data"] |= data
+        tiny["fixed_ranker"]["lists"] = lists
+
+    path = write_params(folder, change)
     (folder / "models").symlink_to(ROOT / "models")
-    settings, paths = load_settings("tiny", folder / "params.yaml"), Paths("tiny")
+    settings, paths = load_settings("tiny", path), Paths("tiny")
     assemble(settings.section(blocks.Data), folder / "files", paths)
     settings.asked.clear()
     open_collection(settings, Corpus(paths.corpus), Path("work"), lambda *_: None)
     move_folder(Path("work/index"), paths.index)
-    return Stage("fixed_ranker_data", settings, paths, {}, Progress())
+    identity = identity_of(settings, "fixed_ranker_data", {})
+    return Stage("fixed_ranker_data", settings, paths, {}, Progress(), identity)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +162,7 @@ def test_fewer_lists_are_the_first_of_the_order(stage: Stage) -> None:
     block = settings.file.profiles["tiny"].fixed_ranker.model_copy(update={"lists": 5})
     profile = settings.file.profiles["tiny"].model_copy(update={"fixed_ranker": block})
     file = settings.file.model_copy(update={"profiles": {"tiny": profile}})
-    short = Stage(stage.name, Settings(file, "tiny"), stage.paths, stage.axes, stage.progress)
+    short = replace(stage, settings=Settings(file, "tiny"))
     make_lists(short, Path("short"))
     assert lists_of("short").equals(lists_of("lists").head(5))
 

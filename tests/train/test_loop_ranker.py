@@ -94,7 +94,7 @@ class Game:
         )
         sampler = CrossEncoder(model, batch_tokens=1 << 14, dtype="float32")
         self.policy = Policy(KeptCodec(), sampler, self.trainer, 1.0)
-        self.store = RunStore(self.folder / "run", {"game": "one"})
+        self.store = RunStore(self.folder / "run", {"game": "one"}, {})
 
     def run(self) -> Diverged | None:
         sampling = Sampling(1.0, 1.0, 0, 1)
