@@ -26,8 +26,8 @@ from cosearch.scores.metrics import calls_frame, predictions_frame, summary
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
-    """Write predictions, calls and metrics of a row's system under ``target``; a system that the
-    profile does not name is skipped and shows as not run."""
+    """Write predictions, calls and metrics of a row's system under ``target``. A system that the
+    profile does not name is recorded as not run, and a diverged one as diverged."""
     system, block = stage.settings.system(row.system), stage.settings.section(blocks.Evaluate)
     if block.systems is not None and row.system not in block.systems:
         write_json(target / SKIPPED, {"status": "not run"})
@@ -70,7 +70,7 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
 
 
 def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy], seed: int) -> Play:
-    """A starter of the system's greedy trajectories."""
+    """What starts a greedy trajectory of the system."""
     greedy = parts.method.rollout.eval_temperature
     stages = pipeline(system.method, system.ranker, parts.tools(policies, greedy))
     rules = parts.agent_rules(system.method, policies["agent"].codec, greedy)
@@ -80,7 +80,7 @@ def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy],
 def answer_questions(
     stage: Stage, block: blocks.Evaluate, play: Play, engines: Mapping[str, Engine], kept: Kept
 ) -> list[Trajectory]:
-    """One trajectory per test question; finished shards are ``kept``, so a kill costs one."""
+    """One trajectory per test question. ``kept`` keeps finished shards over a kill."""
     questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
     trajectories: list[Trajectory] = []
     shards = collect(
@@ -93,7 +93,7 @@ def answer_questions(
 
 
 def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
-    """What a system's variant left, or the untrained models that the system names."""
+    """The trained models of a system's variant, or the untrained models that the system names."""
     if system.variant != BASE:
         return read_trained(needed)
     models: dict[str, str] = {role: base.model(name) for role, name in system.models.items()}
@@ -101,8 +101,8 @@ def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
 
 
 def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[str, str]:
-    """What tells a system's models from others. For models that a variant trained it is the record,
-    which holds their hashes and was checked against them: they are large."""
+    """Hashes that change when a system's models change. Trained models are large, so the hash of
+    their record stands for them: it holds their hashes, and ``read_trained`` has checked these."""
     if system.variant == BASE:
         return hash_folders(trained.models.values())
     record, folders = needed / "trained.json", trained.models.values()
@@ -113,7 +113,7 @@ def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[st
 def grid_overrides(
     base: Parts, system: rows.System, block: blocks.Evaluate
 ) -> dict[str, int | list[int]]:
-    """The K that a row of Table 4 asks for; cutoffs above it cannot be."""
+    """The overrides for the K of a row of Table 4; cutoffs above K are left out."""
     if system.grid is None:
         return {}
     top_k = block.k_grid[system.grid]
@@ -144,7 +144,7 @@ def write_result(
     """Predictions, calls and metrics.json of one system: their hashes, ``record`` (in it the key
     that tables compare), and the measures.
 
-    Every row is measured by the rules of ``base``, whatever rules it was trained under.
+    Every row is measured by the rules of ``base``, also if it was trained under other rules.
     """
     credit = base.credit()
     predictions = predictions_frame(

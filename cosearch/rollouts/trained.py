@@ -18,8 +18,8 @@ class Diverged:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a variant's training left: model folder of each role, rounds planned, its overrides, and
-    why it stopped early, if it did."""
+    """What a variant's training left: the model folder of each role, the planned rounds, the
+    overrides, and why the run stopped early, if it did."""
 
     models: dict[str, str]
     rounds: int
@@ -28,8 +28,8 @@ class Trained:
 
 
 def read_trained(target: Path) -> Trained:
-    """The record of a trained variant. Raises ValueError for a model file that is not as it was
-    when it was written."""
+    """The record of a trained variant. Raises ValueError if a model file has changed since it was
+    written."""
     record = read_json(target / "trained.json")
     models = {name: s for name, s in record["files"].items() if not name.startswith("rollouts/")}
     check_hashes(target, models, "train the variant again")

@@ -1,4 +1,4 @@
-"""From parameters to the parts of a run: rules of the core, policies, and their engines."""
+"""Makes the parts of a run from the parameters: rules of the core, policies and engines."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ class Parts:
 
     @classmethod
     def of(cls, settings: Settings, overrides: Mapping[str, Any]) -> "Parts":
-        """Ask ``settings`` for every block."""
+        """The blocks of ``settings`` under ``overrides``."""
         return cls(
             settings.method(overrides),
             settings.section(blocks.Agent, overrides),
@@ -56,7 +56,7 @@ class Parts:
         )
 
     def model(self, name: str) -> str:
-        """Folder of the model called ``name``. Raises ValueError where the profile has none."""
+        """Folder of the model called ``name``. Raises ValueError if the profile has none."""
         folder: str | None = getattr(self.models, name)
         if folder is None:
             raise ValueError(f"models.{name} is null: this profile has no model for this row")
@@ -74,7 +74,7 @@ class Parts:
         )
 
     def agent_rules(self, method: str, codec: Codec, temperature: float) -> AgentRules:
-        """Prompting and bounds of the agent under a method."""
+        """Prompting and limits of the agent under a method."""
         return AgentRules(
             codec=codec,
             sampling=sampling(temperature, self.agent.max_turn_tokens),
@@ -172,7 +172,7 @@ def engines_of(
 ) -> dict[str, Engine]:
     """Supervised engines by the names that requests use.
 
-    Notes are written by the agent's own model (``refiner``).
+    The agent's own model writes the notes, under the name ``refiner``.
     """
     samplers = {role: (policy.sampler, vocabulary(policy)) for role, policy in policies.items()}
     if "agent" in policies:
@@ -186,7 +186,7 @@ def engines_of(
 
 
 def vocabulary(policy: Policy) -> int | None:
-    """How many token ids a policy's tokenizer knows; None for a codec without a tokenizer."""
+    """How many token ids a policy's tokenizer has; None for a codec without a tokenizer."""
     tokenizer = getattr(policy.codec, "tokenizer", None)
     return None if tokenizer is None else len(tokenizer)
 
@@ -201,7 +201,7 @@ def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
 
 
 def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
-    """A starter of trajectories under fixed rules and seed."""
+    """What starts a trajectory of ``method`` under fixed rules, stages and seed."""
     play = METHODS[method].play
 
     def start(question: Question, sample: int) -> Any:
@@ -211,8 +211,8 @@ def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
 
 
 def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any) -> dict[str, Any]:
-    """What a run's state depends on: resolved parameters and the hashes of its inputs, those of
-    ``models`` by path."""
+    """What a run's state depends on: the resolved parameters, the hashes of its inputs (those of
+    ``models`` by path), and ``more``."""
     return {
         "parameters": {
             name: getattr(parts, name).model_dump(mode="json")
@@ -229,8 +229,8 @@ def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any)
 def open_run(
     stage: Stage, identity: Mapping[str, Any], memory: EngineMemory | None = None
 ) -> Iterator[RunStore]:
-    """The stage's run under ``identity``, begun or gone on with; says how it differs from an older
-    one."""
+    """The stage's run under ``identity``: a new one, or the one that was stopped. Prints how a new
+    run differs from an older one."""
     name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     with RunStore(stage.paths.run(stage.title, name), identity, memory) as store:
         if store.notice:

@@ -1,4 +1,4 @@
-"""Joint training of one variant: opens what the loop needs, runs it, publishes what it leaves."""
+"""Joint training of one variant: opens what the loop needs, runs it, publishes the results."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -55,7 +55,7 @@ class Setup:
     policies: Mapping[str, Policy]
 
     def play(self, number: int) -> Play:
-        """A starter of the training trajectories of round ``number``."""
+        """What starts a training trajectory of round ``number`` (from 0)."""
         policies = self.policies
         ranker = policies.get("ranker", policies["agent"]).temperature
         tools = self.parts.tools(
@@ -71,7 +71,7 @@ class Setup:
         return player(self.variant.method, rules, stages, derive(self.seed, "round", number))
 
     def play_greedily(self) -> Play:
-        """A starter of trajectories as in evaluation."""
+        """What starts a trajectory as evaluation does."""
         greedy = self.parts.method.rollout.eval_temperature
         kind = EVALUATED_AS.get(self.variant.ranker, self.variant.ranker)
         stages = pipeline(self.variant.method, kind, self.parts.tools(self.policies, greedy))
@@ -80,7 +80,7 @@ class Setup:
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """Roles that are trained; none in a run of zero rounds."""
+        """Roles that are trained; empty in a run of zero rounds."""
         return learners(self.parts, self.variant)
 
     def run(
@@ -153,12 +153,12 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
 
 
 def learners(parts: Parts, variant: Variant) -> tuple[str, ...]:
-    """The variant's learning roles; none when no round is planned."""
+    """The variant's learning roles; empty when no round is planned."""
     return variant.train if parts.train.rounds else ()
 
 
 def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]:
-    """Model folder that each role starts from; ``needed`` holds the Fixed Ranker's record."""
+    """The model folder that each role starts from; ``needed`` holds the Fixed Ranker's record."""
     return {
         role: read_fixed_ranker(needed) if name == FIXED_RANKER else parts.model(name)
         for role, name in variant.models.items()
@@ -168,7 +168,7 @@ def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]
 def judge_of(
     parts: Parts, block: blocks.Judge, answers: Path, supervision: Supervision
 ) -> Judge | None:
-    """The judge, where the variant's ranker is paid by one; ``answers`` keeps what it said."""
+    """The judge, if one rewards the variant's ranker, else None; ``answers`` keeps what it said."""
     if parts.method.reward.source != "judge":
         return None
     judge = open_judge(block, parts.model(block.model), answers)
