@@ -15,12 +15,19 @@ from cosearch.files.hashes import hash_file, hash_folders
 from cosearch.params import blocks, rows
 from cosearch.params.settings import BASE
 from cosearch.rollouts.collect import Kept, Play, collect
-from cosearch.rollouts.pipelines import MODEL_RANKERS, pipeline
-from cosearch.rollouts.policy import Policy, serving
+from cosearch.rollouts.pipelines import MODEL_RANKERS
+from cosearch.rollouts.policy import serving
 from cosearch.rollouts.retrieved import Remembering
 from cosearch.rollouts.roles import open_policies
 from cosearch.rollouts.trained import Trained, read_trained
-from cosearch.rollouts.wiring import Parts, engines_of, identity, open_run, player, supervision
+from cosearch.rollouts.wiring import (
+    Parts,
+    engines_of,
+    greedy_player,
+    identity,
+    open_run,
+    supervision,
+)
 from cosearch.run.stage import Stage
 from cosearch.scores.metrics import calls_frame, predictions_frame, summary
 
@@ -61,20 +68,13 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         "yes_no_rule": base.method.reward.yes_no_rule,
     }
     with open_run(stage, who, memory) as store, serving(policies):
-        play = player_of(system, parts, policies, row.seed)
+        seed = derive(row.seed, "evaluate")
+        play = greedy_player(parts, system.method, system.ranker, policies, seed)
         engines = engines_of(memory, policies, supervision(stage))
         trajectories = answer_questions(stage, block, play, engines, store.shards(0))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
         write_result(trajectories, base, stage, row, record, target)
         store.discard()
-
-
-def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy], seed: int) -> Play:
-    """What starts a greedy trajectory of the system."""
-    greedy = parts.method.rollout.eval_temperature
-    stages = pipeline(system.method, system.ranker, parts.tools(policies, greedy))
-    rules = parts.agent_rules(system.method, policies["agent"].codec, greedy)
-    return player(system.method, rules, stages, derive(seed, "evaluate"))
 
 
 def answer_questions(

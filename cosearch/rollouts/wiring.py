@@ -27,7 +27,7 @@ from cosearch.params.method import Method
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
 from cosearch.rollouts.deadline import Supervision, check_answers, guarded
-from cosearch.rollouts.pipelines import Tools, prompting, sampling
+from cosearch.rollouts.pipelines import Tools, pipeline, prompting, sampling
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.shards import EngineMemory
@@ -208,6 +208,16 @@ def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
         return play(question, sample, rules, stages, seed)
 
     return start
+
+
+def greedy_player(
+    parts: Parts, method: str, kind: str, policies: Mapping[str, Policy], seed: int
+) -> Play:
+    """What starts a trajectory of ``method`` under a ranker of ``kind``, as evaluation does it."""
+    greedy = parts.method.rollout.eval_temperature
+    stages = pipeline(method, kind, parts.tools(policies, greedy))
+    rules = parts.agent_rules(method, policies["agent"].codec, greedy)
+    return player(method, rules, stages, seed)
 
 
 def identity(parts: Parts, paths: Paths, models: Mapping[str, str], **more: Any) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from cosearch.rollouts.trained import Diverged
 from cosearch.rollouts.wiring import (
     Parts,
     engines_of,
+    greedy_player,
     identity,
     open_judge,
     open_run,
@@ -72,11 +73,9 @@ class Setup:
 
     def play_greedily(self) -> Play:
         """What starts a trajectory as evaluation does."""
-        greedy = self.parts.method.rollout.eval_temperature
         kind = EVALUATED_AS.get(self.variant.ranker, self.variant.ranker)
-        stages = pipeline(self.variant.method, kind, self.parts.tools(self.policies, greedy))
-        rules = self.parts.agent_rules(self.variant.method, self.policies["agent"].codec, greedy)
-        return player(self.variant.method, rules, stages, derive(self.seed, "dev"))
+        seed = derive(self.seed, "dev")
+        return greedy_player(self.parts, self.variant.method, kind, self.policies, seed)
 
     @property
     def learners(self) -> tuple[str, ...]:
