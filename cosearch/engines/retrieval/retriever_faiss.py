@@ -1,7 +1,8 @@
 """The fixed dense retriever: inner-product search over an index of all passages (Section 4.1).
 
-Opening an index checks every binding of its manifest and that passages find themselves: an index
-of another corpus answers every query, only worse.
+Opening an index checks that its manifest names this corpus, this encoder and these settings, and
+that passages find themselves. An index of another corpus would answer every query, with worse
+passages and without an error.
 """
 
 from collections.abc import Mapping, Sequence
