@@ -1,7 +1,8 @@
 """Kinds of index over the passages' vectors: exact, compressed, by lists, by graph (Section 4.1).
 
 The paper searches all vectors. A corpus beyond one machine's memory needs another kind: codes
-(fp16, sq8, pq) keep fewer bytes of each vector, lists (ivf_*) and graphs (hnsw) visit fewer vectors.
+(fp16, sq8, pq) keep fewer bytes of each vector, lists (ivf_*) and graphs (hnsw) visit fewer of
+them.
 """
 
 from collections.abc import Callable, Mapping
