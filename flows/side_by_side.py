@@ -13,7 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 from flows.drive import Runner, drive
-from flows.graph import GraphError, read_changed, read_graph, read_seconds
+from flows.graph import GraphError, read_changed, read_graph, read_seconds, refresh
 from flows.lockfile import ordered_locks
 from flows.processes import Processes
 from flows.schedule import Schedule, expected
@@ -55,9 +55,11 @@ def plan(targets: Sequence[str]) -> Schedule:
     """Ask DVC once for the graph and for the changed stages.
 
     A stage is fresh if neither it nor a stage before it has changed. A fresh stage starts no
-    process. For every other stage DVC checks again when its turn comes.
+    process. For every other stage DVC checks again when its turn comes. The identities are made
+    first, because DVC cannot know what they will hold.
     """
     graph = read_graph(targets)
+    refresh(graph)
     stale = graph.downstream(read_changed(targets) & set(graph.order))
     return Schedule(graph, read_seconds(graph.order), frozenset(graph.order) - stale)
 

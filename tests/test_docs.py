@@ -1,5 +1,6 @@
 """What the documents say is what the project holds."""
 
+import ast
 import re
 from importlib import import_module
 from pathlib import Path
@@ -32,8 +33,9 @@ def test_every_function_and_test_of_the_paper_map_exists() -> None:
     text = (ROOT / "docs/paper.md").read_text("utf-8")
     tests = set(re.findall(r"`(tests/[\w/]+\.py)`", text))
     assert tests and not [name for name in tests if not (ROOT / name).is_file()]
-    names = set(re.findall(r"`((?:core|train|engines|evaluation)\.\w+\.\w+)`", text))
-    assert len(names) > 15
+    rooms = "|".join(path.name for path in (ROOT / "cosearch").iterdir() if path.is_dir())
+    names = set(re.findall(rf"`((?:{rooms})\.(?:\w+\.)+\w+)`", text))
+    assert len(names) > 30
     for name in names:
         module, _, attribute = f"cosearch.{name}".rpartition(".")
         assert hasattr(import_module(module), attribute), name
@@ -81,10 +83,27 @@ def test_every_link_to_a_line_holds_what_it_names() -> None:
     assert seen > 25
 
 
+def test_the_tour_says_how_many_lines_it_leads_to() -> None:
+    text = (ROOT / "docs/tour.md").read_text("utf-8")
+    lines: set[tuple[str, int]] = set()
+    for file, first in re.findall(r"\(\.\./([\w/]+\.py)#L(\d+)\)", text):
+        tree = ast.parse((ROOT / file).read_text("utf-8"))
+        (node,) = (
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and node.lineno == int(first)
+        )
+        lines |= {(file, line) for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    (told,) = re.findall(r"they lead to (\d+) lines", text)
+    assert len(lines) == int(told) <= 500
+
+
 def test_the_tour_passes_every_file_of_the_reading_path() -> None:
     path = (
-        "train/loop", "train/collect", "core/rollout", "core/observe", "core/rewards",
-        "core/grouping", "core/advantages", "core/credit", "train/policy", "engines/loss",
+        "train/loop", "rollouts/collect", "core/rollout", "core/observe", "core/rewards",
+        "core/grouping", "core/advantages", "core/credit", "train/learning",
+        "engines/policies/loss",
     )  # fmt: skip
     text = (ROOT / "docs/tour.md").read_text("utf-8")
     places = [text.index(f"../cosearch/{name}.py#L") for name in path]

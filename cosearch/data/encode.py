@@ -1,9 +1,9 @@
 """Corpus -> shards of vectors, resumable per shard (Section 4.1's fixed dense retriever).
 
 A finished shard is one ``.npy`` file, written aside and renamed; ``manifest.json`` is written last.
-Nine hours of encoding survive whatever happens later, and a killed run goes on at its next shard.
-Several hosts with one file system share the work: each encodes its part of the shards, then a run
-without a part finds them finished and writes the manifest.
+So a killed run loses one shard of hours of work and goes on at the next one. Several hosts with one
+file system can share the work: each encodes its part of the shards, then a run without a part finds
+them finished and writes the manifest.
 """
 
 import json
@@ -28,7 +28,7 @@ _FINGERPRINT, _MANIFEST = "fingerprint.json", "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class HostPart:
-    """The shards of one host: every ``of``-th from ``number`` on, as rank and world size."""
+    """The shards of one host: every ``of``-th shard, counted from shard ``number``."""
 
     number: int
     of: int

@@ -1,5 +1,5 @@
-"""The corpus and the retriever over it, as stages open them; and a collection of lists, encoded and
-indexed where it is asked for."""
+"""How stages open the corpus and the retriever over it, and how they encode and index a collection
+of lists when they need one."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from cosearch.params import blocks
 from cosearch.params.settings import Settings
 
 Show = Callable[[str, int, int], None]
-"""Called with what is counted, how many are done and how many there are."""
+"""Long work calls it with the name of its items, how many are done and how many there are."""
 
 
 def open_corpus(settings: Settings, paths: Paths) -> tuple[Corpus, Any]:

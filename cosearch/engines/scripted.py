@@ -67,10 +67,10 @@ ScriptedReply = Callable[[str, Generate], str]
 
 @dataclass(slots=True)
 class ScriptedPolicy:
-    """A generation engine that says what its script says, and remembers what it was asked.
+    """A generation engine that writes what its script returns, and keeps all requests.
 
-    A completion is cut at the request's ``max_tokens`` or after its ``<|end|>``. Log-probabilities
-    are all ``logprob``, or 0 for greedy requests, as a policy without doubt would have it.
+    A completion is cut at the request's ``max_tokens`` or after its ``<|end|>``. Every
+    log-probability is ``logprob``, or 0 for a greedy request.
     """
 
     script: ScriptedReply

@@ -1,1 +1,1 @@
-"""Metrics, intervals, tables, figures and the report."""
+"""Evaluation of systems, of the retriever, and the gate that a trained ranker has to pass."""

@@ -1,9 +1,9 @@
-"""The gate: rows of a ranker that does not read content are not printed.
+"""The gate: the rows of a ranker that does not read its documents are not printed.
 
-Trained by GRPO, a ranker that cannot read collapses onto the retriever's order, which earns a
-decent reward and looks like a result. Four measures on development lists tell it apart: accuracy
-on shuffled candidates, gain over the retriever, share of groups without any spread at training
-temperature, and how often it just repeats the retriever.
+Trained by GRPO, a ranker that cannot read learns to repeat the retriever's order. That earns a fair
+reward and looks like a result. Four measures on development lists show such a ranker: accuracy on
+shuffled candidates, gain over the retriever, the share of groups whose rewards are all equal at
+training temperature, and the share of rankings that repeat the retriever's order.
 """
 
 import random
@@ -32,11 +32,11 @@ from cosearch.run.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class GateMeasures:
-    """Shares over development lists with an answer among their candidates."""
+    """Shares over development lists that have an answer among their candidates."""
 
     lists: int
     id_accuracy: float
-    """The first id leads to a relevant passage, candidates shuffled."""
+    """Share of lists, with shuffled candidates, whose first id is a relevant passage."""
     chance: float
     """What a random first id would reach."""
     hit_1: float
@@ -47,7 +47,7 @@ class GateMeasures:
 
 
 def refusals(found: GateMeasures, rules: blocks.Gate) -> list[str]:
-    """Why a ranker's rows are withheld; empty when it passes."""
+    """Why a ranker's rows are not printed; empty when it passes."""
     gain = found.hit_1 - found.retriever_hit_1
     checks = [
         (found.lists > 0, "no development list has an answer among its candidates"),
@@ -72,11 +72,11 @@ def refusals(found: GateMeasures, rules: blocks.Gate) -> list[str]:
 
 
 def write_gate(stage: Stage, row: rows.Training, target: Path) -> None:
-    """Check the ranker of a trained variant and write gate.json; a variant whose ranker is no
-    model has nothing to check.
+    """Check the ranker of a trained variant and write gate.json. A variant whose ranker is no
+    model passes.
 
-    Every ranker is measured by the profile's own rules: there is no agent here, so what a variant
-    may be paid for (its answer, a judge) cannot tell its rankings apart.
+    Every ranker is measured by the profile's own rules, and not by those of its variant: there is
+    no agent here, so an answer or a judge cannot reward a ranking.
     """
     variant = stage.settings.variant(row.variant)
     parts, rules = Parts.of(stage.settings, {}), stage.settings.section(blocks.Gate)
@@ -96,8 +96,7 @@ def write_gate(stage: Stage, row: rows.Training, target: Path) -> None:
 def measure_ranker(
     lists: Sequence[RankingList], folder: str, kind: str, parts: Parts, seed: int
 ) -> GateMeasures:
-    """All measures of the ranker of ``kind`` in ``folder``; without lists there is nothing to
-    measure."""
+    """All measures of the ranker of ``kind`` in ``folder``; all are 0 without lists."""
     if not lists:
         return GateMeasures(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     temperature = parts.method.rollout.ranker_temperature

@@ -2,7 +2,7 @@
 
 ``hit@k`` is answer recall: the share of questions with an answer-bearing passage in the first k.
 ``ndcg@k`` takes its ideal from the answer-bearing passages that any compared system found, so it
-compares systems within one table only. Questions no passage can answer (yes/no) are left out.
+compares systems within one table only. Questions that no passage can answer (yes/no) are left out.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ def dense_rankings(
 def bm25_rankings(corpus: Corpus, questions: Sequence[Question], *, top_n: int) -> list[RankedList]:
     """Rankings of BM25 over title and text, English stop words and stemmer.
 
-    Holds the tokenised corpus in memory: meant for up to a few million passages.
+    It holds the tokenised corpus in memory, so it is for a few million passages at most.
     """
     stemmer = Stemmer.Stemmer("english")
     texts = [f"{p.title} {p.text}" for part in corpus.slices(8192) for p in part]
@@ -189,7 +189,7 @@ def _share(supporting: Sequence[str], ranking: RankedList, name_of: Callable[[An
 
 
 def _evidence_name(corpus: Corpus, questions: Sequence[Question]) -> Callable[[Any], str]:
-    """Ids if every piece of evidence is an id of the corpus, else titles (as most sets name it)."""
+    """What names evidence: a passage's id if all names are ids of the corpus, else its title."""
     names = [name for question in questions for name in question.supporting]
     if (corpus.positions(names) >= 0).all():
         return lambda passage: str(passage.id)

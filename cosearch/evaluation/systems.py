@@ -15,19 +15,19 @@ from cosearch.files.hashes import hash_file, hash_folders
 from cosearch.params import blocks, rows
 from cosearch.params.derived import BASE
 from cosearch.rollouts.collect import Kept, Play, collect
-from cosearch.rollouts.pipelines import MODEL_RANKERS, pipeline
-from cosearch.rollouts.policy import Policy, serving
+from cosearch.rollouts.pipelines import MODEL_RANKERS
+from cosearch.rollouts.policy import serving
 from cosearch.rollouts.retrieved import Remembering
 from cosearch.rollouts.roles import open_policies
 from cosearch.rollouts.trained import Trained, read_trained
-from cosearch.rollouts.wiring import Parts, engines_of, open_run, player, supervision
+from cosearch.rollouts.wiring import Parts, engines_of, greedy_player, open_run, supervision
 from cosearch.run.stage import Stage
 from cosearch.scores.metrics import calls_frame, predictions_frame, summary
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
-    """Write predictions, calls and metrics of a row's system under ``target``; a system that the
-    profile does not name is skipped and shows as not run."""
+    """Write predictions, calls and metrics of a row's system under ``target``. A system that the
+    profile does not name is recorded as not run, and a diverged one as diverged."""
     system, block = stage.settings.system(row.system), stage.settings.section(blocks.Evaluate)
     if block.systems is not None and row.system not in block.systems:
         write_json(target / SKIPPED, {"status": "not run"})
@@ -53,7 +53,8 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         "yes_no_rule": base.method.reward.yes_no_rule,
     }
     with open_run(stage, models, memory) as store, serving(policies):
-        play = player_of(system, parts, policies, row.seed)
+        seed = derive(row.seed, "evaluate")
+        play = greedy_player(parts, system.method, system.ranker, policies, seed)
         engines = engines_of(memory, policies, supervision(stage))
         trajectories = answer_questions(stage, block, play, engines, store.shards(0))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
@@ -61,18 +62,10 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         store.discard()
 
 
-def player_of(system: rows.System, parts: Parts, policies: Mapping[str, Policy], seed: int) -> Play:
-    """A starter of the system's greedy trajectories."""
-    greedy = parts.method.rollout.eval_temperature
-    stages = pipeline(system.method, system.ranker, parts.tools(policies, greedy))
-    rules = parts.agent_rules(system.method, policies["agent"].codec, greedy)
-    return player(system.method, rules, stages, derive(seed, "evaluate"))
-
-
 def answer_questions(
     stage: Stage, block: blocks.Evaluate, play: Play, engines: Mapping[str, Engine], kept: Kept
 ) -> list[Trajectory]:
-    """One trajectory per test question; finished shards are ``kept``, so a kill costs one."""
+    """One trajectory per test question. ``kept`` keeps finished shards over a kill."""
     questions = pick_questions(read_questions(stage.paths, block.split), block.questions_per_set)
     trajectories: list[Trajectory] = []
     shards = collect(
@@ -85,7 +78,7 @@ def answer_questions(
 
 
 def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
-    """What a system's variant left, or the untrained models that the system names."""
+    """The trained models of a system's variant, or the untrained models that the system names."""
     if system.variant != BASE:
         return read_trained(needed)
     models: dict[str, str] = {role: base.model(name) for role, name in system.models.items()}
@@ -93,8 +86,8 @@ def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
 
 
 def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[str, str]:
-    """What tells a system's models from others. For models that a variant trained it is the record,
-    which holds their hashes and was checked against them: they are large."""
+    """Hashes that change when a system's models change. Trained models are large, so the hash of
+    their record stands for them: it holds their hashes, and ``read_trained`` has checked these."""
     if system.variant == BASE:
         return hash_folders(trained.models.values())
     record, folders = needed / "trained.json", trained.models.values()
@@ -125,7 +118,7 @@ def write_result(
     """Predictions, calls and metrics.json of one system: their hashes, ``record`` (in it the key
     that tables compare), and the measures.
 
-    Every row is measured by the rules of ``base``, whatever rules it was trained under.
+    Every row is measured by the rules of ``base``, also if it was trained under other rules.
     """
     credit = base.credit()
     predictions = predictions_frame(

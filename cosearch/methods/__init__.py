@@ -1,1 +1,1 @@
-"""Methods that are not CoSearch: each plays a question to a Trajectory from the core's parts."""
+"""The methods of the tables: each turns a question into a Trajectory with the core's parts."""

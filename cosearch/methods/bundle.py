@@ -1,6 +1,6 @@
-"""Methods as data: which loop plays a question, how the agent speaks, who answers its searches.
+"""The registry of methods: which loop plays a question, and how the agent speaks.
 
-A method adds to the core what is its own and nothing else; none forks the loop.
+A method adds to the core only what differs from CoSearch; no method has a copy of the loop.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -14,7 +14,7 @@ from cosearch.core.types import Question, Trajectory
 from cosearch.methods.oneshot import cot, direct, rag
 
 MethodLoop = Callable[[Question, int, AgentRules, Pipeline, int], Coroutine[Any, Any, Trajectory]]
-"""Question, sample, rules, stages and seed to one trajectory."""
+"""Plays a question: (question, sample number, rules, stages, seed) -> one trajectory."""
 
 DIALOGUES: Mapping[str, Dialogue] = {
     "react": Dialogue(GRAMMARS["react"], "agent", "observation", None, None),
@@ -23,8 +23,8 @@ DIALOGUES: Mapping[str, Dialogue] = {
         GRAMMARS["tags"], "agent_tags", "observation_tags", "notice_tags", "last_tags"
     ),
 }
-"""``react``: the paper's. ``notes``: a note takes the documents' place, and the last turn is told
-to answer. ``tags``: Search-R1's."""
+"""``react``: the paper's. ``notes``: the agent reads a note in place of the documents, and before
+its last turn it is told to answer. ``tags``: Search-R1's."""
 
 
 @dataclass(frozen=True, slots=True)

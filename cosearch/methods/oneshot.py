@@ -1,9 +1,8 @@
 """Answers in one turn (rows of the paper's main table): Direct Inference, CoT, and RAG.
 
 Direct asks the model. CoT asks it to reason at length before it answers. RAG retrieves once with
-the question itself as the query, shows D_K in the prompt and then asks. All play like
-``core.rollout.roll_out`` and leave the same record; a turn that asks for a search instead of
-answering is malformed.
+the question itself as the query, shows D_K in the prompt and then asks. All have the signature and
+the result of ``core.rollout.roll_out``. A turn that asks for a search is malformed.
 """
 
 from collections.abc import Sequence
@@ -21,22 +20,22 @@ from cosearch.core.types import Question, SearchCall, SpanKind, Terminal, Trajec
 async def direct(
     question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
-    """One turn from the model's own knowledge; ``stages`` are not asked."""
+    """One turn from the model's own knowledge; ``stages`` are not used."""
     return await _from_memory("direct", question, sample, rules, seed)
 
 
 async def cot(
     question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
-    """As ``direct``, with a prompt that asks for the reasoning step by step."""
+    """Like ``direct``, with a prompt that asks for the reasoning step by step."""
     return await _from_memory("cot", question, sample, rules, seed)
 
 
 async def rag(
     question: Question, sample: int, rules: AgentRules, stages: Pipeline, seed: int
 ) -> Trajectory:
-    """One turn after one retrieval. Documents that exceed ``max_observation_tokens`` are dropped
-    from the tail."""
+    """One turn after one retrieval. Documents beyond ``max_observation_tokens`` are dropped, the
+    last ones first."""
     own_seed = derive(seed, question.dataset, question.id, sample)
     search = await run_stages(PendingSearch(question, question.text, 0, own_seed), stages)
     documents = rules.prompting.documents(search.passages())
@@ -53,7 +52,7 @@ async def rag(
 
 def lenient_answer(text: str, grammar: Grammar) -> str | None:
     """The content of the last whole answer block, else the last line that is not blank, else None
-    (our choice: instruct models that nobody trained on the grammar are not scored on it)."""
+    (our choice: an instruct model was not trained on the grammar, so it need not follow it)."""
     before, _, _ = text.rpartition(f"</{grammar.answer}>")
     _, opening, inside = before.rpartition(f"<{grammar.answer}>")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -87,7 +86,7 @@ async def _answer(
 
 
 def _ending(action: Search | Ending, text: str, rules: AgentRules) -> Ending:
-    """The end of the only turn. A turn cut by the length limit never holds an answer."""
+    """The end of the only turn. A turn that the length limit cut has no answer."""
     if isinstance(action, Search):
         return Ending(Terminal.MALFORMED, fault="search_not_allowed")
     if rules.lenient_answer and action.terminal is Terminal.MALFORMED:

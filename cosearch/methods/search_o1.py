@@ -1,8 +1,8 @@
 """Search-o1 (arXiv 2501.05366): the agent reads a note on the documents, not the documents.
 
-After each retrieval a separate call of the same model, engine role ``refiner``, is given the
-question, the query, the reasoning so far in short, and the documents, and writes down what helps.
-Nothing is trained.
+After each retrieval the same model is called separately, under engine role ``refiner``. It reads
+the question, the query, a short form of the reasoning so far, and the documents, and writes down
+what helps. The method trains no model.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,17 @@ from cosearch.core.transcript import sampled_body
 from cosearch.core.types import Note, Sampling
 
 GRAMMAR = GRAMMARS["react"]
-"""How the agent writes, and the note in its ``reason`` block."""
+"""The grammar of the agent's turns; the refiner writes its note in a ``reason`` block of it."""
 RECENT_STEPS = 4
 """How many of the latest steps of the reasoning are always kept (P: Search-o1)."""
 GAP = "…"
+"""Stands in place of steps that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteStage:
-    """Adds the note on D_K to a search. ``max_prompt_tokens`` has to hold the instructions, all
-    that the agent may have written and one document."""
+    """Adds the note on D_K to a search. ``max_prompt_tokens`` must leave room for the instructions,
+    for all that the agent may have written, and for one document."""
 
     codec: Codec
     sampling: Sampling
@@ -35,7 +36,7 @@ class NoteStage:
     max_prompt_tokens: int
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
-        """Ask the refiner, unless the query was used before or nothing was found."""
+        """Ask the refiner. A repeated query, or one that found nothing, gets a fixed note."""
         used = {normalize(call.query) for call in search.calls}
         if normalize(search.query) in used:
             return replace(search, note=self._fixed("notes_repeated"))
@@ -49,9 +50,9 @@ class NoteStage:
         return replace(search, note=Note(prompt, generation, text))
 
     def prompt(self, search: PendingSearch) -> list[int]:
-        """Prompt ids with as many documents of D_K, from the first, as the budget holds.
+        """Prompt ids with as many documents of D_K, from the first, as the budget allows.
 
-        Raises ValueError when it holds none: instructions and reasoning are never cut.
+        Raises ValueError when it allows none, because instructions and reasoning are never cut.
         """
         documents = self.prompting.documents(search.passages())
 
@@ -77,10 +78,10 @@ class NoteStage:
 
 
 def abridge(turns: Sequence[str], grammar: Grammar) -> str:
-    """The reasoning in short: of its steps, which blank lines part, the first, the last four and
-    all that search; a mark stands for each run of steps left out.
+    """A short form of the reasoning: the first step, the last four, and every step that searches.
+    A mark stands for each run of steps that is left out.
 
-    A turn begins a new step, so that a turn without blank lines is one step.
+    Blank lines separate steps, and every turn begins a new one.
     """
     steps = [step.strip() for turn in turns for step in turn.split("\n\n") if step.strip()]
     kept: list[str] = []
@@ -94,7 +95,7 @@ def abridge(turns: Sequence[str], grammar: Grammar) -> str:
 
 
 def first_reason(text: str) -> str:
-    """What the first whole reason block of ``text`` holds; empty if there is none."""
+    """The content of the first whole reason block of ``text``; empty without such a block."""
     _, _, rest = text.partition(f"<{GRAMMAR.reason}>")
     inside, end, _ = rest.partition(f"</{GRAMMAR.reason}>")
     return inside.strip() if end else ""

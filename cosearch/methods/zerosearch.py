@@ -1,8 +1,8 @@
 """ZeroSearch (arXiv 2505.04588): the agent learns with a model that plays the search engine.
 
-The simulator is told the query, the question and the gold answer and writes the documents itself,
-useful ones or noise; the share of noise grows over the run. Only the agent's searches go there: it
-is evaluated with the real retriever.
+The simulator reads the query, the question and the gold answer, and writes the documents itself,
+useful ones or noise; the share of noise grows over the run. It answers searches in training only:
+the agent is evaluated with the real retriever.
 """
 
 import hashlib
@@ -32,9 +32,8 @@ def noise_share(step: int, total: int, start: float, end: float, base: float) ->
 
 @dataclass(frozen=True, slots=True)
 class SimulatorStage:
-    """D_N from engine role ``simulator``, in place of a retriever; ``noise`` is p(s) of this step.
-
-    The golds stand in the simulator's prompt alone.
+    """Brings D_N from engine role ``simulator``, in place of a retriever; ``noise`` is p(s) of this
+    step. Only the simulator's prompt holds the gold answer; the agent does not see it.
     """
 
     needs_gold: ClassVar[bool] = True
@@ -47,7 +46,7 @@ class SimulatorStage:
     noise: float
 
     async def __call__(self, search: PendingSearch) -> PendingSearch:
-        """Add D_N, ranked as it was written."""
+        """Add D_N, ranked in the order in which it was written."""
         seed = derive(search.seed, "simulator", search.turn)
         prompt = tuple(self.prompt(search))
         generation = await Generate("simulator", prompt, self.sampling, seed)
@@ -59,7 +58,7 @@ class SimulatorStage:
         return replace(search, candidates=candidates, ranking=tuple(range(len(candidates))))
 
     def prompt(self, search: PendingSearch) -> list[int]:
-        """Prompt ids. Raises ValueError when they exceed the budget: prompts are never cut."""
+        """Prompt ids. Raises ValueError when they exceed the budget, as prompts are never cut."""
         fills: dict[str, Fill] = {
             "question": search.question.text,
             "query": search.query,
@@ -80,10 +79,10 @@ class SimulatorStage:
 
 
 def parse_documents(text: str, *, at_most: int) -> list[Passage]:
-    """The passages of ``[1] Title: text [2] …``: each once, numbers in order, none after
-    ``at_most``. Text without a first number is one passage; blank text is none.
+    """The passages of ``[1] Title: text [2] …``, at most ``at_most``, without duplicates. Text
+    without ``[1]`` is one passage; blank text has none.
 
-    A number out of order belongs to the passage it stands in.
+    A number out of order belongs to the text of the passage in which it stands.
     """
     cuts: list[tuple[int, int]] = []
     for mark in _MARK.finditer(text):
@@ -98,12 +97,12 @@ def parse_documents(text: str, *, at_most: int) -> list[Passage]:
 
 
 def _parted(piece: str) -> tuple[str, str]:
-    """Title and text; a piece that is not of that form is text."""
+    """Title and text; a piece that is not ``Title: text`` has no title."""
     title, _, body = piece.partition(":")
     return (title.strip(), body.strip()) if body.strip() else ("", piece)
 
 
 def _passage(title: str, text: str) -> Passage:
-    """A passage whose id is its text's, so that equal texts are one passage."""
+    """A passage whose id is a hash of title and text, so that equal texts are one passage."""
     name = hashlib.sha256(ascii((title, text)).encode()).hexdigest()[:16]
     return Passage(f"simulated/{name}", title, text)

@@ -1,1 +1,1 @@
-"""The paper's own numbers: as printed, checked against each other, and beside ours."""
+"""The paper's own numbers as printed, and the checks of them against each other."""

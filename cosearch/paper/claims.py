@@ -8,11 +8,11 @@ the file.
 from collections.abc import Callable, Iterator, Mapping
 
 from cosearch.paper.numbers import GROUP_MEANS, Claim, Discrepancy, Paper
-from cosearch.paper.published import AVERAGE, ORACLE, OURS
+from cosearch.paper.published import AVERAGE, LATER_NAMES, ORACLE, OURS
 from cosearch.statistics.rounding import ValueRange, gain, printed_range, range_sum, weighted
 
 LARGE, SMALL = "Qwen2.5-7B-Instruct", "Qwen2.5-3B-Instruct"
-TABLE_2_NAMES = {"Fixed Reranker": "Fixed Ranker"}
+TABLE_2_NAMES = {later: name for name, later in LATER_NAMES.items()}
 """A method's name in Table 7 and the figures -> its name in Table 2."""
 
 ClaimCheck = Callable[[Paper, Claim], Iterator[Discrepancy]]

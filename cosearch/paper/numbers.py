@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 
-from cosearch.paper.published import Published, read_published
+from cosearch.paper.published import Published, curve_of, read_published
 from cosearch.scores.averages import Average, average
 from cosearch.statistics.rounding import ValueRange, printed_range
 
@@ -99,11 +99,7 @@ class Paper:
 
     def curve(self, metric: str, method: str) -> dict[int, float]:
         """Step -> value of a published curve."""
-        return {
-            int(row.metric.rpartition("@step=")[2]): float(row.value)
-            for row in self.points
-            if row.method == method and row.metric.rpartition("@step=")[0] == metric
-        }
+        return curve_of(self.points, metric, method)
 
 
 def read_paper(folder: Traversable) -> Paper:

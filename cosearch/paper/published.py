@@ -1,7 +1,7 @@
 """The paper's printed numbers, read from the product's own copy in ``expected/``."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -30,7 +30,7 @@ EXPECTED = files("cosearch.paper").joinpath("expected")
 OURS, ORACLE = "CoSearch", "Oracle"
 """The methods that the text of the paper compares most."""
 
-_LATER_NAMES = {"Fixed Ranker": "Fixed Reranker"}
+LATER_NAMES = {"Fixed Ranker": "Fixed Reranker"}
 """A method's name in Table 2 -> its name in Table 7 and the figures."""
 
 
@@ -88,7 +88,7 @@ def searches_cells(method: str, backbone: str) -> dict[str, float]:
     """
     if backbone != published(3)[0].backbone:
         return {}
-    name = _LATER_NAMES.get(method, method)
+    name = LATER_NAMES.get(method, method)
     rows = [row for row in published(7) if row.method == name]
     return {
         "mean" if row.metric == "avg_search_turns" else row.metric.partition("=")[2]: float(
@@ -100,11 +100,15 @@ def searches_cells(method: str, backbone: str) -> dict[str, float]:
 
 def figure_curve(metric: str, method: str) -> dict[int, float]:
     """Training step -> value of a published curve, such as ``fig2c_turns`` of CoSearch."""
-    name = _LATER_NAMES.get(method, method)
+    return curve_of(figure_points(), metric, LATER_NAMES.get(method, method))
+
+
+def curve_of(points: Iterable[Published], metric: str, method: str) -> dict[int, float]:
+    """Training step -> value of one curve among the points of the figures."""
     return {
         int(row.metric.rpartition("@step=")[2]): float(row.value)
-        for row in figure_points()
-        if row.method == name and row.metric.rpartition("@step=")[0] == metric
+        for row in points
+        if row.method == method and row.metric.rpartition("@step=")[0] == metric
     }
 
 

@@ -1,1 +1,1 @@
-"""The report: figures, curves, trajectories to look into, on one page."""
+"""The report page of a scope: tables, figures and a browser of trajectories."""

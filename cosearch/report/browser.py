@@ -71,7 +71,7 @@ def fit_episodes(episodes: Episodes, budget: int) -> Fitted:
         more_titles = {id: t for id, t in more_titles.items() if id not in titles}
         more_texts = {id: t for id, t in more_texts.items() if id not in texts}
         packed = pack_episode(episode)
-        # Two braces are counted with each part; they stand for the commas between parts.
+        # Each part is counted with its two braces, which make up for the commas between parts.
         cost = sum(len(embed(part)) for part in (packed, more_titles, more_texts))
         if spent + cost > budget:
             continue

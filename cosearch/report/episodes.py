@@ -17,6 +17,7 @@ import polars as pl
 from cosearch.core.text import answer_f1
 from cosearch.core.types import Passage, Terminal
 from cosearch.data.corpus import PassageLookup
+from cosearch.tables.groups import round_number
 
 Key = tuple[str, str, int]
 """Data set, question and sample: a trajectory within a round."""
@@ -132,7 +133,7 @@ def first_middle_last(folder: Path) -> list[tuple[int, Path]]:
     if not files:
         raise ValueError(f"{folder}: no rounds; run `dvc repro` to make them")
     places = sorted({0, (len(files) - 1) // 2, len(files) - 1})
-    return [(int(files[at].stem.removeprefix("round_")), files[at]) for at in places]
+    return [(round_number(files[at]), files[at]) for at in places]
 
 
 def spread(features: Mapping[Key, Sequence[str]], limit: int) -> list[Key]:

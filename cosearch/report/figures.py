@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from cosearch.paper.published import OURS, figure_curve
 from cosearch.report.curves import learning_curves
 from cosearch.statistics.scope import Scope
-from cosearch.tables.groups import AFTER, BEFORE, round_files
+from cosearch.tables.groups import AFTER, BEFORE, round_files, round_number
 from cosearch.tables.panels import Panel
 
 TRAINING_SCHEMA = pl.Schema(
@@ -81,15 +81,16 @@ def _round(path: Path, top_k: int) -> dict[str, float | None]:
     means = calls.select(pl.col("hit").cast(pl.Float64).mean(), pl.col("r_rel").mean(), pl.len())
     hit, r_rel, made = means.collect().row(0)
     played = frame.filter(pl.col("kind") == "trajectory").select(pl.len()).collect().item()
-    number = int(path.stem.removeprefix("round_"))
-    return {"round": number, "hit": hit, "r_rel": r_rel, "searches": made / played}
+    return {"round": round_number(path), "hit": hit, "r_rel": r_rel, "searches": made / played}
 
 
 def training_figure(
     runs: Mapping[str, Sequence[pl.DataFrame]], *, top_k: int, scope: Scope
 ) -> Figure:
-    """Figure 2: one line per variant; ``runs`` maps its label to ``training_rounds`` of each
-    seed."""
+    """Figure 2: one line per variant.
+
+    ``runs``: label of a variant -> ``training_rounds`` of each seed.
+    """
     panels = (
         Panel("dev_f1", "development F1"),
         Panel("hit", f"Hit@{top_k} of all calls"),
@@ -110,8 +111,8 @@ def training_figure(
 def groups_figure(runs: Sequence[pl.DataFrame], *, label: str, scope: Scope) -> Figure:
     """Figure 3 of one variant: ``runs`` is ``groups.group_rounds`` of each seed.
 
-    The paper draws CoSearch with the large agent: its curves are laid over the variant of that
-    label only.
+    The paper's curves are of CoSearch with the large agent, so they are drawn over the variant of
+    that label only.
     """
     phases = {
         phase: [frame.filter(pl.col("phase") == phase) for frame in runs]

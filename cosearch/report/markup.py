@@ -109,7 +109,7 @@ def render(
 
 @dataclass(frozen=True, slots=True)
 class _Top:
-    """What stands above the first section."""
+    """The texts above the first section."""
 
     title: str
     summary: str
@@ -140,12 +140,12 @@ def manifest_table(manifest: Sequence[Mapping[str, str | int]], profile: str) ->
 
 
 def _html(top: _Top, sections: Sequence[ReportSection], episodes: Episodes | None) -> str:
-    """The page. Trajectories get the bytes that everything else leaves of ``PAGE_BYTES``."""
+    """The page. Trajectories fill it up to ``PAGE_BYTES``."""
     if episodes is None:
         return _document(top, sections, "")
     none = replace(episodes, chosen=())
     bare = _document(top, sections, markup(none, fit_episodes(none, 0), PAGE_BYTES))
-    # The sentences about how many are shown grow with what is shown.
+    # 200 bytes are left for the sentences about how many trajectories are shown.
     budget = PAGE_BYTES - len(bare.encode("utf-8")) - 200
     return _document(top, sections, markup(episodes, fit_episodes(episodes, budget), PAGE_BYTES))
 
@@ -196,13 +196,13 @@ def _html_section(section: ReportSection) -> str:
 
 
 def _boxed(table: Table) -> str:
-    """A table in a box of its own to scroll in; no escaped text can hold these tags."""
+    """A table in a scrolling box of its own. Texts are escaped, so only real tags are replaced."""
     boxed = table.html().replace("<table>", '<div class="box" tabindex="0"><table>')
     return boxed.replace("</table>", "</table></div>")
 
 
 def _html_picture(picture: Picture) -> str:
-    """The picture as an image of its own, so that nothing in it can reach the page."""
+    """The picture as an image, so that a script or a style inside it has no effect on the page."""
     data = base64.b64encode(picture.svg.encode("utf-8")).decode("ascii")
     title = html.escape(picture.title)
     return (

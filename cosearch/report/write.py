@@ -1,4 +1,4 @@
-"""The report of a scope: every table and figure, and trajectories to look into, on one page."""
+"""The report of a scope: all its tables, figures and a sample of trajectories on one page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

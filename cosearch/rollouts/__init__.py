@@ -1,1 +1,2 @@
-"""Playing trajectories: policies and pipelines from parameters, shard by shard, resumable."""
+"""Rollouts: policies and pipelines made from the parameters, and trajectories played in shards that
+survive a kill."""

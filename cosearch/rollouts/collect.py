@@ -1,4 +1,5 @@
-"""Rollouts of many questions, shard by shard. A shard is the unit of batching and of resume."""
+"""Rollouts of many questions in shards. The trajectories of a shard run at the same time, and a
+killed run repeats at most one shard."""
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,12 +13,12 @@ Play = Callable[[Question, int], Coroutine[Request, Any, Trajectory]]
 
 
 class Kept(Protocol):
-    """Finished shards that survive a kill; ``train.shards.Shards`` is one."""
+    """Keeps finished shards over a kill; ``rollouts.shards.Shards`` implements it."""
 
     def read(
         self, number: int, questions: Sequence[Question], samples: int
     ) -> list[Trajectory] | None:
-        """Trajectories of shard ``number``, or None if it is not finished."""
+        """Trajectories of shard ``number``, or None if the shard is not finished."""
 
     def write(self, number: int, trajectories: Sequence[Trajectory]) -> None:
         """Keep a finished shard."""
@@ -32,8 +33,8 @@ def collect(
     shard_questions: int,
     kept: Kept | None = None,
 ) -> Iterator[list[Trajectory]]:
-    """Trajectories of each shard, the samples of a question side by side. Shards that are ``kept``
-    are not rolled out again."""
+    """Trajectories of each shard, the samples of a question side by side. A shard that ``kept``
+    holds is read from there, and is not rolled out again."""
     for number, start in enumerate(range(0, len(questions), shard_questions)):
         shard = questions[start : start + shard_questions]
         found = kept.read(number, shard, samples) if kept else None

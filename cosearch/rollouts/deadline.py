@@ -1,10 +1,10 @@
-"""Engines that fail, hang or answer nonsense: tried again a bounded number of times, then the run
-stops with its state kept. A fault never becomes an observation or a reward (Section 3 knows none).
+"""Engines that fail, hang or give wrong answers. A failed batch is tried again a bounded number of
+times; then the run stops and its state is kept. A fault never becomes an observation or a reward.
 
-The engine runs in the calling thread, because BLAS libraries keep their thread counts per thread
-and another count moves the last bits. A hang inside a library cannot be interrupted there, so a
-watcher ends the process at the deadline: the state on disk is what a kill leaves, and the same
-command goes on from it.
+The engine runs in the calling thread, because BLAS libraries keep a thread count per thread, and
+another count changes the last bits of a result. A hang inside a library cannot be interrupted in
+that thread. So a timer ends the whole process at the deadline. The state on disk is then that of a
+killed run, and the same command continues from it.
 """
 
 import faulthandler
@@ -23,16 +23,16 @@ from cosearch.core.types import Candidate, Generation
 from cosearch.params.engines import EngineLimits
 
 _ROUNDING = 1e-3
-"""How far above 0 the log-probability of a certain token may be rounded."""
+"""Rounding may put the log-probability of a certain token this far above 0, in nats."""
 
 DeadlineWatch = Callable[[str, float], AbstractContextManager[None]]
-"""Opens a context for an engine's name and seconds, in which it has to answer."""
+"""Opens a context in which the engine of that name has to answer within that many seconds."""
 AnswerCheck = Callable[[Sequence[Any], Any], None]
-"""Raises EngineFault for answers that are none to the requests."""
+"""Called with requests and answers; raises EngineFault if the answers do not fit the requests."""
 
 
 class EngineFault(OSError):
-    """An engine answered what it was not asked, or could not be made to answer."""
+    """An engine's answers do not fit its requests, or it failed at every try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Supervision:
 
 
 def end_process(name: str, seconds: float) -> None:
-    """Say where every thread hangs, and stop."""
+    """Print where every thread stands, and end the process with exit code 1."""
     faulthandler.dump_traceback(sys.__stderr__ or 2)
     line = f"error: engine {name} gave no answer in {seconds:g} s; the run's state is kept: run the"
     os.write(2, f"{line} same command again\n".encode())
@@ -59,7 +59,7 @@ def watched(
     alarm: Callable[..., Any] = threading.Timer,
     stop: Callable[[str, float], None] = end_process,
 ) -> Iterator[None]:
-    """Call ``stop`` unless the block ends within ``seconds`` of the ``alarm``'s clock."""
+    """Call ``stop`` if the block has not ended after ``seconds`` by the clock of ``alarm``."""
     timer = alarm(seconds, stop, (name, seconds))
     timer.daemon = True
     timer.start()
@@ -77,8 +77,9 @@ def guarded(
     watch: DeadlineWatch = watched,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Engine:
-    """``engine`` under ``limits``. What infrastructure raises (OSError, RuntimeError) and answers
-    that fail ``check`` are tried again, then raise EngineFault; other errors are bugs, and pass."""
+    """``engine`` under ``limits``. A batch that raises OSError or RuntimeError, or whose answers
+    fail ``check``, is tried again; after the last try EngineFault is raised. Other errors are
+    bugs, and go through."""
 
     def answer(requests: Sequence[Any]) -> Sequence[Any]:
         for number in range(limits.tries):
@@ -100,7 +101,8 @@ def guarded(
 
 
 def check_answers(requests: Sequence[Any], answers: Any, vocabulary: int | None = None) -> None:
-    """One answer of the right kind per request; token ids lie below ``vocabulary``, if known."""
+    """Raises EngineFault unless every request has one answer of its kind. Token ids must lie below
+    ``vocabulary``, if it is known."""
     _check_count(requests, answers)
     for request, answer in zip(requests, answers, strict=True):
         if isinstance(request, Retrieve):
@@ -110,7 +112,7 @@ def check_answers(requests: Sequence[Any], answers: Any, vocabulary: int | None 
 
 
 def check_judge_scores(cases: Sequence[Any], scores: Any) -> None:
-    """One score in [0, 1] per case."""
+    """Raises EngineFault unless every case has one score in [0, 1]."""
     _check_count(cases, scores)
     for score in scores:
         if type(score) is not float or not 0.0 <= score <= 1.0:

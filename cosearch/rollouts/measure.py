@@ -1,4 +1,4 @@
-"""Greedy measures on development questions: what curves show and settings are chosen by."""
+"""Measures of greedy trajectories on development questions. Learning curves show them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,8 @@ from cosearch.core.types import SearchCall, Trajectory
 
 
 def measure(trajectories: Sequence[Trajectory], credit: CreditRules) -> dict[str, float]:
-    """F1, EM, format, searches and Hit@k given I_ans, each a mean over what it concerns."""
+    """F1, EM, format and searches, means over the trajectories; Hit@k, a mean over the calls with
+    I_ans = 1. ``trajectories`` must not be empty."""
     answered = [t for t in trajectories if t.well_formed]
     calls = [
         (call, call_reward(call, t, credit.reward, credit.relevance))
@@ -36,7 +37,7 @@ def measure(trajectories: Sequence[Trajectory], credit: CreditRules) -> dict[str
 def hits(
     calls: Sequence[tuple[SearchCall, CallReward]], cutoffs: Sequence[int]
 ) -> dict[str, float]:
-    """Hit@k of the order shown, a mean over ``calls``."""
+    """Hit@k of the order shown to the agent, a mean over ``calls``."""
     return {
         f"hit_{k}": mean(hit_at([r.labels[p] for p in c.ranking], k) for c, r in calls)
         for k in cutoffs
@@ -44,6 +45,6 @@ def hits(
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; 0 of nothing."""
+    """The mean of ``values``; 0.0 if there are none."""
     collected = [float(value) for value in values]
     return math.fsum(collected) / len(collected) if collected else 0.0

@@ -1,6 +1,6 @@
-"""Who answers a search, who ranks what was found, and who takes notes: the observation pipelines.
+"""The observation pipelines: which stages answer a search, rank what was found, and take notes.
 
-Every kind of ranker and every method gets its stages here, from parameters and codecs alone.
+The stages of every kind of ranker and of every method are made here from parameters and codecs.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ from cosearch.params import blocks
 from cosearch.params.method import Method
 
 HEADS: Mapping[str, str] = {"cross_encoder": "scorer"}
-"""Ranker kinds whose policy is not a causal language model, and what it is."""
+"""Ranker kind -> kind of its policy, where that is no causal language model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What stages are made of: parameter blocks, codecs by role, the ranker's temperature, and the
-    progress of training that the simulator's noise follows."""
+    """What stages are made of: parameter blocks, codecs by role, the ranker's temperature, and how
+    far training is (round ``step`` of ``steps``), which decides the simulator's noise."""
 
     method: Method
     agent: blocks.Agent
@@ -44,7 +44,8 @@ def pipeline(method: str, kind: str, tools: Tools) -> Pipeline:
 
 
 def sampling(temperature: float, max_tokens: int) -> Sampling:
-    """The whole distribution: training compares log-probabilities of sampler and trainer."""
+    """Sampling from the whole distribution (top_p 1, top_k off), because training compares the
+    log-probabilities of sampler and trainer."""
     return Sampling(temperature=temperature, top_p=1.0, top_k=0, max_tokens=max_tokens)
 
 
@@ -83,7 +84,7 @@ MODEL_RANKERS: Mapping[str, Callable[[Tools], ModelRanker]] = {
     "generative": generative_ranker,
     "cross_encoder": cross_encoder,
 }
-"""Ranker kinds that are policies."""
+"""Ranker kinds that are policies, and what makes their stage."""
 
 
 def _retriever(tools: Tools) -> RetrieverStage:
@@ -129,4 +130,4 @@ PIPELINES: Mapping[str, Callable[[Tools], Pipeline]] = {
     "oracle": lambda tools: (_retriever(tools), _oracle(tools)),
     "simulated": lambda tools: (_simulator(tools),),
 }
-"""Ranker kind -> its stages."""
+"""Ranker kind -> what makes its stages."""

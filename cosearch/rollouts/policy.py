@@ -21,8 +21,8 @@ class ModelCodec(Codec, Protocol):
 
 
 class Sampler(Protocol):
-    """The engine behind a role's requests: ``Generate`` where it writes, ``Choose`` where it
-    scores and picks."""
+    """The engine that answers a role's requests: ``Generate`` if the policy writes, ``Choose`` if
+    it scores and picks. ``weights`` is the version of its weights: how many updates they had."""
 
     weights: int
 
@@ -30,25 +30,25 @@ class Sampler(Protocol):
         """One generation per request, in order."""
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Take over all weights as version ``version``."""
+        """Take over all weights, which are version ``version``."""
 
     def checksum(self) -> str:
         """Hash of the weights in use."""
 
     def sleep(self) -> None:
-        """Free a device that trainers use too; the next request takes it again."""
+        """Free the memory of a device that trainers use too; the next request takes it again."""
 
     def close(self) -> None:
         """End the engine and its processes."""
 
 
 class Trainer(Protocol):
-    """Turns samples into optimiser steps; knows no agent, ranker, reward or group."""
+    """Turns samples into optimiser steps. ``version`` is how many it has made."""
 
     version: int
 
     def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
-        """Log-probabilities aligned with each sample's ids, 0 outside its mask."""
+        """Log-probabilities aligned with each sample's ids, 0 outside its loss mask."""
 
     def update(self, samples: Sequence[Sample], temperature: float) -> Any:
         """One optimiser step; returns its statistics, a dataclass."""
@@ -57,10 +57,10 @@ class Trainer(Protocol):
         """All weights by name."""
 
     def checksum(self) -> str:
-        """Hash of the weights, comparable with the sampler's."""
+        """Hash of the weights; the sampler's hash of the same weights is equal."""
 
     def save(self, path: Path) -> None:
-        """Write everything that decides the next step."""
+        """Write everything that the next step depends on."""
 
     def restore(self, path: Path) -> None:
         """Go on from what ``save`` wrote."""
@@ -71,7 +71,8 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``temperature`` is that of training rollouts; log-probabilities are taken at it."""
+    """A role's codec, sampler and trainer. ``temperature`` is that of training rollouts and of the
+    trainer's log-probabilities."""
 
     codec: ModelCodec
     sampler: Sampler
@@ -98,7 +99,7 @@ class Policy:
 
 @contextmanager
 def serving(policies: Mapping[str, Policy]) -> Iterator[None]:
-    """Close every sampler at the end, however that comes."""
+    """Close every sampler when the block ends, also when it ends by an exception."""
     try:
         yield
     finally:
@@ -107,11 +108,11 @@ def serving(policies: Mapping[str, Policy]) -> Iterator[None]:
 
 
 def give_way(policies: Mapping[str, Policy]) -> None:
-    """Let the samplers free what the trainers need now."""
+    """Let the samplers free the device memory that the trainers need now."""
     for sampler in _samplers(policies):
         sampler.sleep()
 
 
 def _samplers(policies: Mapping[str, Policy]) -> list[Sampler]:
-    """Each sampler once: roles may share a policy."""
+    """Each sampler once, as roles may share a policy."""
     return list({id(policy.sampler): policy.sampler for policy in policies.values()}.values())

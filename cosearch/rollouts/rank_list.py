@@ -31,7 +31,7 @@ def retrieve_lists(
 
 
 def answerable(lists: Sequence[RankingList], relevance: RelevanceRule) -> list[RankingList]:
-    """Lists with a relevant candidate; nothing can be learned from the others (Appendix)."""
+    """The lists that have a relevant candidate; the ranker can learn only from these (Appendix)."""
     return [entry for entry in lists if any(relevance.label(entry.question, entry.candidates))]
 
 

@@ -1,10 +1,10 @@
 """State that survives a kill: finished rounds, the exact training state after the last one, and the
-finished shards of the round under way.
+finished shards of the current round.
 
-A run lives in ``.runs/PROFILE/STAGE/FINGERPRINT/``, outside every output of the graph. A new state
-is written aside, synced and renamed; the one before goes only then. Every file has a checksum that
-is checked before the file is used. So the same command, started again, goes on where it was and
-ends with the same bytes, or says which file is at fault.
+A run is a folder ``.runs/PROFILE/STAGE/FINGERPRINT/``, outside every output of the graph. A new
+state is written aside, synced and renamed, and only then the state before it is removed. Every file
+has a checksum, which is checked before the file is used. So the same command, started again,
+continues the run and ends with the same bytes, or names the file that is damaged.
 """
 
 import csv
@@ -37,7 +37,7 @@ from cosearch.rollouts.shards import EngineMemory, NoMemory, Shards
 from cosearch.run.origin import differences, origin
 
 ACCEPT = "COSEARCH_ACCEPT_CHANGED_CODE"
-"""Set to 1, this variable lets a run go on under other code or packages than began it."""
+"""If this variable is 1, a run may continue under other code or packages than it began with."""
 
 
 class Finished(Protocol):
@@ -52,11 +52,11 @@ class Finished(Protocol):
 
 
 class RunStore:
-    """The folder of one run. Use as a context: it holds the run's lock.
+    """The folder of one run. It is a context, which holds the lock of the run's stage.
 
     ``notice`` says how a new run differs from the newest older one of its stage, if there is one;
-    ``accepted`` holds changes of code or packages that were let pass. ``memory`` is what engines
-    remember.
+    ``accepted`` lists the changes of code or packages that the user accepted. ``memory`` is what
+    engines remember.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RunStore:
         return int(progress["finished"])
 
     def shards(self, number: int) -> Shards:
-        """Finished shards of round ``number``, which is not finished itself."""
+        """Finished shards of round ``number`` (from 0), which is not finished itself."""
         folder = self.folder / "shards" / f"round_{number + 1:06d}"
         return Shards(folder, self._memory, self._learned)
 
@@ -145,7 +145,7 @@ class RunStore:
         policies: Mapping[str, Policy],
         learners: Sequence[str],
     ) -> None:
-        """Record a finished round and the state after it; the state before it goes last."""
+        """Record a finished round and the state after it, then remove the state before it."""
         finished = done.number + 1
         self.record(done, metrics)
         self._remember(finished)
@@ -168,7 +168,7 @@ class RunStore:
         shutil.rmtree(self.folder / "shards", ignore_errors=True)
 
     def record(self, done: Finished, metrics: Mapping[str, float]) -> None:
-        """Write a round's rollouts and metrics alone; the state stays that of the round before.
+        """Write a round's rollouts and metrics only; the state stays that of the round before.
 
         A measure that is not finite, as a diverging round may have, is left out.
         """
@@ -185,8 +185,8 @@ class RunStore:
         return [read_json(path) for path in sorted((self.folder / "metrics").glob("round_*.json"))]
 
     def publish(self, target: Path, rounds: int) -> None:
-        """Write rollouts and metrics to ``target``. Raises ValueError if a round is missing or a
-        file is not what it was when it was written."""
+        """Write rollouts and metrics to ``target``. Raises ValueError if a round is missing, or a
+        file has changed since it was written."""
         self._check(self.folder, self._sums)
         rows = self.metrics()
         files = sorted(self.rollouts.glob("round_*.parquet"))
@@ -199,15 +199,15 @@ class RunStore:
         write_text(target / "metrics.csv", metrics_csv(rows))
 
     def fresh(self, name: str) -> Path:
-        """An empty folder of the run, to be moved to where it is published."""
+        """An empty folder of the run, for files that are moved to their place of publication."""
         folder = self.folder / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         return folder
 
     def discard(self) -> None:
-        """Remove the run's state once its outputs are published; what it depended on stays, for
-        the next run to be compared with."""
+        """Remove the run's state after its outputs are published. Its identity is kept, because the
+        next run is compared with it."""
         write_json(self.folder.parent / "finished.json", self._identity)
         remove_folder(self.folder)
 
@@ -216,8 +216,8 @@ class RunStore:
         return f"put it back, or delete {self.folder} to start the run over"
 
     def _claim(self) -> None:
-        """Bind the folder to this identity and origin. Raises ValueError where the run was begun
-        under another origin that nobody accepted."""
+        """Bind the folder to this identity and origin. Raises ValueError if the run was begun under
+        another origin, and the user did not accept the change."""
         for gone in self.folder.parent.glob(".*.gone"):
             shutil.rmtree(gone)
         now, record = origin(self._code), self.folder / "origin.json"
@@ -271,14 +271,14 @@ class RunStore:
 
 
 def owners(policies: Mapping[str, Policy], roles: Sequence[str]) -> dict[str, str]:
-    """Role -> the first role that has the same policy; a shared backbone is kept once."""
+    """Role -> the first role that has the same policy, so that a shared backbone is kept once."""
     return {
         role: next(first for first in roles if policies[first] is policies[role]) for role in roles
     }
 
 
 def metrics_csv(rows: Sequence[Mapping[str, float]]) -> str:
-    """CSV over the union of columns, in order of first appearance; absent values stay empty."""
+    """CSV over the union of the rows' columns; a value that a row does not have stays empty."""
     columns = list(dict.fromkeys(name for row in reversed(rows) for name in row))
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")

@@ -1,8 +1,8 @@
-"""What the retriever found, kept with a run's state.
+"""What the retriever found is kept with a run's state.
 
-A retriever encodes only the queries that it has not met, so which of them share a batch, and with
-that the last bits of their scores, depends on all that it met before. A resumed run gets that past
-back, and searches in the same batches as a run that was never stopped.
+A retriever encodes only queries that are new to it. So the queries that it answered before decide
+which new ones share a batch, and the batch decides the last bits of their scores. A resumed run
+reads the earlier queries back, and searches in the same batches as a run that was never stopped.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from cosearch.data.corpus import PassageLookup
 
 
 class Remembering:
-    """The engine ``retriever``, answering from what ``put`` brought back where it can.
+    """The engine ``retriever``. It answers from the entries that ``put`` gave it, where it can.
 
-    Implements ``shards.EngineMemory``; an entry is query, n, passage ids, scores.
+    Implements ``shards.EngineMemory``; an entry holds query, n, passage ids and scores.
     """
 
     def __init__(self, retriever: Engine, passages: PassageLookup) -> None:
@@ -42,7 +42,7 @@ class Remembering:
         return taken
 
     def put(self, entries: Sequence[Any]) -> None:
-        """Answer the queries of ``entries`` as they were answered. Raises ValueError for a passage
+        """Answer the queries of ``entries`` from these from now on. Raises ValueError for a passage
         that the corpus does not have."""
         ids = sorted({name for _, _, names, _ in entries for name in names})
         places = dict(zip(ids, self._passages.positions(ids).tolist(), strict=True)) if ids else {}

@@ -1,7 +1,7 @@
-"""Finished shards of the round under way: a killed rollout repeats at most one of them.
+"""Finished shards of the current round, so that a killed rollout repeats at most one of them.
 
-A shard is one sealed JSON file. Floats are written as Python prints them, which reads back to the
-same bits; a passage, which many candidates share, is written once.
+A shard is one sealed JSON file. Floats are written as Python prints them, so they are read back
+with the same bits. A passage, which many candidates share, is written once.
 """
 
 from collections.abc import Sequence
@@ -17,31 +17,31 @@ from cosearch.files.sealed import read_sealed, write_sealed
 
 
 class EngineMemory(Protocol):
-    """What an engine learned on the way that shapes its later batches, as JSON values."""
+    """What an engine remembers that changes its later batches, as JSON values."""
 
     def take(self) -> list[Any]:
         """What is new since the last ``take``."""
 
     def put(self, entries: Sequence[Any]) -> None:
-        """Know ``entries`` as if they had been learned here."""
+        """Remember ``entries``, which an earlier process took."""
 
 
 class NoMemory:
-    """Engines that learn nothing."""
+    """The memory of engines that remember nothing."""
 
     def take(self) -> list[Any]:
-        """Nothing."""
+        """An empty list."""
         return []
 
     def put(self, entries: Sequence[Any]) -> None:
-        """Nothing to know."""
+        """Ignore ``entries``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
     """The shards of one round, in ``folder``. Implements ``collect.Kept``.
 
-    ``learned`` is given what ``memory`` learned, or got back, shard by shard.
+    What ``memory`` took or got back with each shard is added to ``learned``.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class Shards:
     ) -> list[Trajectory] | None:
         """Trajectories of shard ``number``, or None if it is not finished.
 
-        Raises ValueError for a damaged file, or one of other questions.
+        Raises ValueError for a damaged file, and for one of other questions.
         """
         path = self._path(number)
         if not path.is_file():
@@ -86,7 +86,7 @@ def encode_shard(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
 
 
 def decode_shard(packed: dict[str, Any]) -> list[Trajectory]:
-    """The trajectories that ``encode_shard`` was given."""
+    """The trajectories of an encoded shard."""
     pool = [Passage(*row) for row in packed["passages"]]
     return [_unpack(Trajectory, row, pool) for row in packed["trajectories"]]
 

@@ -26,8 +26,8 @@ class Trained:
 
 
 def read_trained(target: Path) -> Trained:
-    """The record of a trained variant. Raises ValueError for a model file that is not as it was
-    when it was written."""
+    """The record of a trained variant. Raises ValueError if a model file has changed since it was
+    written."""
     record = read_json(target / "trained.json")
     models = {name: s for name, s in record["files"].items() if not name.startswith("rollouts/")}
     check_hashes(target, models, "train the variant again")

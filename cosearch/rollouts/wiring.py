@@ -1,4 +1,4 @@
-"""From parameters to the parts of a run: rules of the core, policies, and their engines."""
+"""Makes the parts of a run from the parameters: rules of the core, policies and engines."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ from cosearch.params.method import Method
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
 from cosearch.rollouts.deadline import Supervision, check_answers, guarded
-from cosearch.rollouts.pipelines import Tools, prompting, sampling
+from cosearch.rollouts.pipelines import Tools, pipeline, prompting, sampling
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.shards import EngineMemory
@@ -51,7 +51,7 @@ class Parts:
 
     @classmethod
     def of(cls, settings: Settings, overrides: Mapping[str, Any]) -> "Parts":
-        """Ask ``settings`` for every block."""
+        """The blocks of ``settings`` under ``overrides``."""
         return cls(
             settings.method(overrides),
             settings.section(blocks.Agent, overrides),
@@ -60,7 +60,7 @@ class Parts:
         )
 
     def model(self, name: str) -> str:
-        """Folder of the model called ``name``. Raises ValueError where the profile has none."""
+        """Folder of the model called ``name``. Raises ValueError if the profile has none."""
         folder: str | None = getattr(self.models, name)
         if folder is None:
             raise ValueError(f"models.{name} is null: this profile has no model for this row")
@@ -78,7 +78,7 @@ class Parts:
         )
 
     def agent_rules(self, method: str, codec: Codec, temperature: float) -> AgentRules:
-        """Prompting and bounds of the agent under a method."""
+        """Prompting and limits of the agent under a method."""
         return AgentRules(
             codec=codec,
             sampling=sampling(temperature, self.agent.max_turn_tokens),
@@ -143,7 +143,7 @@ def engines_of(
 ) -> dict[str, Engine]:
     """Supervised engines by the names that requests use.
 
-    Notes are written by the agent's own model (``refiner``).
+    The agent's own model writes the notes, under the name ``refiner``.
     """
     samplers = {role: (policy.sampler, vocabulary(policy)) for role, policy in policies.items()}
     if "agent" in policies:
@@ -157,7 +157,7 @@ def engines_of(
 
 
 def vocabulary(policy: Policy) -> int | None:
-    """How many token ids a policy's tokenizer knows; None for a codec without a tokenizer."""
+    """How many token ids a policy's tokenizer has; None for a codec without a tokenizer."""
     tokenizer = getattr(policy.codec, "tokenizer", None)
     return None if tokenizer is None else len(tokenizer)
 
@@ -172,13 +172,23 @@ def _heard(name: str, engine: Engine, sign: Callable[[str], None]) -> Engine:
 
 
 def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
-    """A starter of trajectories under fixed rules and seed."""
+    """What starts a trajectory of ``method`` under fixed rules, stages and seed."""
     play = METHODS[method].play
 
     def start(question: Question, sample: int) -> Any:
         return play(question, sample, rules, stages, seed)
 
     return start
+
+
+def greedy_player(
+    parts: Parts, method: str, kind: str, policies: Mapping[str, Policy], seed: int
+) -> Play:
+    """What starts a trajectory of ``method`` under a ranker of ``kind``, as evaluation does it."""
+    greedy = parts.method.rollout.eval_temperature
+    stages = pipeline(method, kind, parts.tools(policies, greedy))
+    rules = parts.agent_rules(method, policies["agent"].codec, greedy)
+    return player(method, rules, stages, seed)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""Trajectories to rows, rows to the numbers of one system at one seed (Section 4.1).
+"""Frames of predictions and of calls from trajectories, and the numbers of one system at one seed
+(Section 4.1).
 
-A row of the predictions is a question, a row of the calls is a search call. Both keep what a later
-reader needs to recompute every number; order follows the trajectories, so equal rollouts give equal
-bytes. Hit@k is always *given that D_N holds an answer* (I_ans = 1) and pooled over calls.
+The predictions have one row per question, the calls one row per search call. Every number can be
+recomputed from them. Rows follow the order of the trajectories, so equal rollouts give equal bytes.
+Hit@k is always *given that D_N holds an answer* (I_ans = 1) and pooled over calls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from cosearch.core.types import SearchCall, Terminal, Trajectory
 from cosearch.scores.averages import average
 
 DIGITS = 6
-"""Decimals kept in metrics.json: below any difference that means something."""
+"""Decimals in metrics.json. Differences below them have no meaning."""
 
 Numbers = dict[str, Any]
 """A nested record of numbers, as metrics.json holds it."""
@@ -47,8 +48,8 @@ PREDICTION_COLUMNS: dict[str, pl.DataType] = {
     "note_tokens": pl.Int64(),
     "note_context_tokens": pl.Int64(),
 }
-"""``f1`` is the F1 under the row's own yes/no rule; agent and ranker tokens are sampled ones,
-context tokens (prompt, observations) are read, not sampled. Units: tokens per question."""
+"""``f1`` is the F1 under the row's own yes/no rule. Agent, ranker and note tokens are sampled by a
+model; context tokens (prompt, observations) are only read by it. Units: tokens per question."""
 
 
 def call_columns(cutoffs: Sequence[int]) -> dict[str, pl.DataType]:
@@ -87,10 +88,10 @@ def predictions_frame(
     kinds: Mapping[str, str],
     reward_rules: RewardRules,
 ) -> pl.DataFrame:
-    """One row per question; a trajectory that is not well formed scores 0 everywhere.
+    """One row per question (``PREDICTION_COLUMNS``). A malformed trajectory has 0 in every score.
 
-    ``kinds``: data set -> ``single`` or ``multi``. Raises ValueError for a question met twice or a
-    row with EM above an F1, KeyError for a data set without a kind.
+    ``kinds``: data set -> ``single`` or ``multi``. Raises ValueError for a question that occurs
+    twice or a row with EM above an F1, KeyError for a data set without a kind.
     """
     rows = [
         {
@@ -168,8 +169,11 @@ def calls_frame(
     relevance: RelevanceRule,
     reward_rules: RewardRules,
 ) -> pl.DataFrame:
-    """One row per search call. ``shown_answer``: an answer is among D_K as the agent saw it;
-    ``hit_k`` judges the ranker's order, ``retriever_hit_k`` the retriever's on the same call."""
+    """One row per search call (``call_columns``).
+
+    ``shown_answer``: an answer is among D_K as the agent saw it. ``hit_k``: Hit@k of the ranker's
+    order. ``retriever_hit_k``: Hit@k of the retriever's order on the same call.
+    """
     rows = [
         {
             "system": system,
@@ -231,7 +235,8 @@ def summary(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
 
 
 def _averaged(name: str, kinds: Mapping[str, str], sets: Mapping[str, Numbers]) -> Numbers:
-    """Averages of what every set has: scores, searches and the share of well-formed rollouts."""
+    """Averages of the numbers that exist for every set: scores, searches, share of well-formed
+    rollouts."""
     mean = average(name, kinds)
     return {
         column: mean.of({key: entry[column] for key, entry in sets.items()})
@@ -240,7 +245,7 @@ def _averaged(name: str, kinds: Mapping[str, str], sets: Mapping[str, Numbers]) 
 
 
 def pooled(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
-    """Every number of a set of questions, pooled; the entry of one data set, or ``micro``."""
+    """Every number of a set of questions, pooled: the entry of one data set, or of ``micro``."""
     given = calls.filter("has_answer")
     terminals = predictions["terminal"].to_list()
     searches = predictions["searches"].to_list()

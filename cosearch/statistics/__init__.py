@@ -1,1 +1,1 @@
-"""Results of many rows: paired bootstrap intervals, comparisons, rounding."""
+"""Results of all evaluated systems, bootstrap intervals of their differences, rounding ranges."""

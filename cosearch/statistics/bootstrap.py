@@ -57,7 +57,7 @@ def paired_interval(
     ``strata``: the data set of each question, shape (questions,); draws then stay inside each set,
     and the statistic is the average of set means with ``weights`` (default: equal, which is macro),
     the number a table prints. With ``statistics.resample_seeds`` seeds are drawn as well, so that
-    the interval also covers the difference between two trainings. Raises ValueError for shapes
+    the interval also covers the variation between trainings. Raises ValueError for shapes
     that do not pair, no question, or strata without weight.
     """
     difference = _paired(left, right)

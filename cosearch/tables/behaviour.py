@@ -112,7 +112,7 @@ def cost_table(
 def _rows(
     chosen: ResultSet, block: TableBlock, read: Callable[[Result], Values]
 ) -> tuple[PrintedRow, ...]:
-    """A row per row of the block: the values that ``read`` finds, mean over seeds."""
+    """One printed row per row of the block: the values that ``read`` finds, mean over seeds."""
     return block_rows(
         chosen,
         block,
@@ -121,7 +121,7 @@ def _rows(
 
 
 def _mean(values: Values) -> float | None:
-    """The mean over seeds; None where one seed has no value, since the mean of the others would be
-    a mean over other seeds than that of the next column."""
+    """The mean over seeds; None where one seed has no value, so that all means of a row are over
+    the same seeds."""
     known = [value for value in values if value is not None]
     return fmean(known) if len(known) == len(values) else None

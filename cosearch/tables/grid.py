@@ -19,8 +19,7 @@ class DocumentGrid:
 
     ``cells``: (published method label, K) -> the results of that cell, one per seed. ``status``:
     method label -> the text in place of its row. ``default_k``: the K that changes are relative
-    to. Raises ValueError for results that must not stand together, or that were made under another
-    K than that of their cell.
+    to. Raises ValueError for results that were made under another K than that of their cell.
     """
 
     cells: Mapping[tuple[str, int], Seeds]

@@ -52,9 +52,8 @@ def group_rounds(folder: Path, rules: GroupRules) -> pl.DataFrame:
     rows = []
     for path in round_files(folder):
         calls = grouped_calls(path)
-        number = int(path.stem.removeprefix("round_"))
         for phase, groups in ((BEFORE, before_filter(calls, rules)), (AFTER, after_filter(calls))):
-            rows.append({"round": number, "phase": phase, **_measures(groups)})
+            rows.append({"round": round_number(path), "phase": phase, **_measures(groups)})
     return pl.DataFrame(rows, schema=GROUP_SCHEMA)
 
 
@@ -64,6 +63,11 @@ def round_files(folder: Path) -> list[Path]:
     if not found:
         raise ValueError(f"{folder}: no rollouts")
     return found
+
+
+def round_number(path: Path) -> int:
+    """The number in the name of a round's file, from 1."""
+    return int(path.stem.removeprefix("round_"))
 
 
 def grouped_calls(path: Path) -> list[CallRow]:
@@ -111,8 +115,11 @@ def _measures(groups: Sequence[Sequence[CallRow]]) -> dict[str, float | None]:
 
 
 def groups_table(runs: Mapping[str, Sequence[pl.DataFrame]], *, scope: Scope) -> Table:
-    """What the k_min filter keeps, per variant: ``runs`` maps its label to ``group_rounds`` of
-    each seed. Groups weigh alike in shares, calls in rewards, over all rounds and seeds."""
+    """What the k_min filter keeps, per variant.
+
+    ``runs``: label of a variant -> ``group_rounds`` of each seed. All rounds and seeds are pooled:
+    shares count every group once, rewards every call once.
+    """
     rows = []
     for label, seeds in runs.items():
         frame = pl.concat(seeds)

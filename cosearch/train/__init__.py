@@ -1,1 +1,1 @@
-"""Learning: the joint loop, the loss, and the state that survives a kill."""
+"""Training: the joint loop, the Fixed Ranker's single-turn loop, and what a round records."""

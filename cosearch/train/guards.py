@@ -1,6 +1,6 @@
 """Guards that notice a diverging run (Table 3, row "small ranker": the paper's run diverged).
 
-Such a run is a result. It stops with the measure that gave it away, and is recorded, not crashed.
+A diverged run is a result. It stops, and the measure that a guard noticed is recorded.
 """
 
 import math
@@ -17,17 +17,17 @@ Metrics = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """One measure against one threshold. ``spoken`` is whether a row says anything about it."""
+    """One measure against one threshold. ``applies`` is true (not 0) for a row that measured it."""
 
     measure: str
     bound: float
     lowest: bool
     name: str
-    spoken: Callable[[Metrics], float] = lambda row: True
+    applies: Callable[[Metrics], float] = lambda row: True
 
     def broken(self, row: Metrics) -> bool:
-        """Whether ``row`` lies beyond the threshold; a number that is none does."""
-        if self.measure not in row or not self.spoken(row):
+        """Whether ``row`` lies beyond the threshold. NaN does."""
+        if self.measure not in row or not self.applies(row):
             return False
         value = row[self.measure]
         kept = value >= self.bound if self.lowest else value <= self.bound
@@ -35,9 +35,10 @@ class _Check:
 
 
 def divergence(history: Sequence[Metrics], guards: Guards) -> str | None:
-    """Why the run whose rounds so far are ``history`` has diverged, or None.
+    """Why the run with the rounds ``history`` has diverged, or None.
 
-    A guard speaks when its measure lies beyond its threshold in each of the last ``patience`` rows.
+    A run has diverged when a measure lies beyond its threshold in each of the last ``patience``
+    rows.
     """
     if len(history) < guards.patience:
         return None
@@ -54,7 +55,7 @@ def divergence(history: Sequence[Metrics], guards: Guards) -> str | None:
 
 
 def _checks(before: Sequence[Metrics], guards: Guards) -> list[_Check]:
-    """The guards that are on, in a fixed order. ``before`` is what the best round is found in."""
+    """The guards that are on, in a fixed order. The best round is one of ``before``."""
     best = max((row["r_main"] for row in before if "r_main" in row), default=None)
     drop = guards.max_reward_drop
     floor = None if drop is None or best is None else best - drop
@@ -84,11 +85,11 @@ def _check(
     bound: float | None,
     lowest: bool,
     name: str,
-    spoken: Callable[[Metrics], float] = lambda row: True,
+    applies: Callable[[Metrics], float] = lambda row: True,
 ) -> _Check | None:
-    return None if bound is None else _Check(measure, bound, lowest, name, spoken)
+    return None if bound is None else _Check(measure, bound, lowest, name, applies)
 
 
 def _learned(role: str) -> Callable[[Metrics], float]:
-    """Whether the role was trained on anything; entropies are taken over trained actions."""
+    """Whether the role was trained in a round: its entropy is a mean over trained actions."""
     return lambda row: row[f"{role}_trained_tokens"]

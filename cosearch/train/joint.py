@@ -1,4 +1,4 @@
-"""Joint training of one variant: opens what the loop needs, runs it, publishes what it leaves."""
+"""Joint training of one variant: opens what the loop needs, runs it, publishes the results."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -29,6 +29,7 @@ from cosearch.rollouts.trained import Diverged
 from cosearch.rollouts.wiring import (
     Parts,
     engines_of,
+    greedy_player,
     open_judge,
     open_run,
     player,
@@ -56,7 +57,7 @@ class Setup:
     policies: Mapping[str, Policy]
 
     def play(self, number: int) -> Play:
-        """A starter of the training trajectories of round ``number``."""
+        """What starts a training trajectory of round ``number`` (from 0)."""
         policies = self.policies
         ranker = policies.get("ranker", policies["agent"]).temperature
         tools = self.parts.tools(
@@ -72,16 +73,14 @@ class Setup:
         return player(self.variant.method, rules, stages, derive(self.seed, "round", number))
 
     def play_greedily(self) -> Play:
-        """A starter of trajectories as in evaluation."""
-        greedy = self.parts.method.rollout.eval_temperature
+        """What starts a trajectory as evaluation does."""
         kind = EVALUATED_AS.get(self.variant.ranker, self.variant.ranker)
-        stages = pipeline(self.variant.method, kind, self.parts.tools(self.policies, greedy))
-        rules = self.parts.agent_rules(self.variant.method, self.policies["agent"].codec, greedy)
-        return player(self.variant.method, rules, stages, derive(self.seed, "dev"))
+        seed = derive(self.seed, "dev")
+        return greedy_player(self.parts, self.variant.method, kind, self.policies, seed)
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """Roles that are trained; none in a run of zero rounds."""
+        """Roles that are trained; empty in a run of zero rounds."""
         return learners(self.train, self.variant)
 
     def run(
@@ -148,12 +147,12 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
 
 
 def learners(sizes: blocks.Train, variant: Variant) -> tuple[str, ...]:
-    """The variant's learning roles; none when no round is planned."""
+    """The variant's learning roles; empty when no round is planned."""
     return variant.train if sizes.rounds else ()
 
 
 def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]:
-    """Model folder that each role starts from; ``needed`` holds the Fixed Ranker's record."""
+    """The model folder that each role starts from; ``needed`` holds the Fixed Ranker's record."""
     return {
         role: read_fixed_ranker(needed) if name == FIXED_RANKER else parts.model(name)
         for role, name in variant.models.items()
@@ -161,7 +160,7 @@ def role_folders(parts: Parts, variant: Variant, needed: Path) -> dict[str, str]
 
 
 def judge_of(parts: Parts, stage: Stage, supervision: Supervision) -> RankingJudge | None:
-    """The judge, where the variant's ranker is paid by one; it keeps what it said."""
+    """The judge, if one rewards the variant's ranker, else None; a file keeps what it said."""
     if parts.method.reward.source != "judge":
         return None
     block = stage.settings.section(blocks.Judge)

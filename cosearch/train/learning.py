@@ -15,8 +15,9 @@ from cosearch.rollouts.policy import Policy
 class Prepared:
     """Samples with the trainer's old log-probabilities in place of the sampler's.
 
-    ``measured`` aligns with ``samples`` and is None where the advantage is zero throughout: such a
-    sample only counts in the denominator. ``gap_mean`` and ``gap_max`` compare the two sources.
+    ``measured`` aligns with ``samples``. It is None for a sample whose advantages are all zero,
+    which counts in the denominator of the loss only. ``gap_mean`` and ``gap_max`` are absolute
+    differences between trainer and sampler, in nats.
     """
 
     samples: tuple[Sample, ...]
@@ -28,7 +29,8 @@ class Prepared:
 def prepare(policy: Policy, samples: Sequence[Sample], importance_cap: float | None) -> Prepared:
     """Old log-probabilities of one round, measured before any update of it (Eq. 3).
 
-    With ``importance_cap``, every advantage is scaled by the truncated ratio trainer / sampler.
+    With ``importance_cap``, every advantage is multiplied by the probability ratio of trainer and
+    sampler, cut at the cap.
     """
     assert policy.trainer is not None
     live = [index for index, sample in enumerate(samples) if any(sample.advantages)]
@@ -71,7 +73,7 @@ def _with_old(sample: Sample, values: list[float] | None, cap: float | None) -> 
 def learn(policy: Policy, samples: Sequence[Sample], *, per_update: int, seed: int) -> list[Any]:
     """One pass over ``samples`` in ``ceil(n / per_update)`` updates, then the hand-over.
 
-    The split is even and the order a seeded shuffle. Returns the statistics of each update.
+    The samples are shuffled by ``seed`` and split evenly. Returns the statistics of each update.
     """
     assert policy.trainer is not None
     if not samples:

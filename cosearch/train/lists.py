@@ -1,4 +1,4 @@
-"""The Fixed Ranker's training lists: retrieval queries with D_N (Appendix), made and read again."""
+"""The Fixed Ranker's training lists (Appendix), queries with D_N: how they are made and read."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,15 @@ from cosearch.rollouts.rank_list import RankingList, answerable, retrieve_lists
 from cosearch.run.stage import Stage
 
 BLOCK = 8192
-"""Queries whose candidates are objects at the same time: with 50 each some 0.5 GB. What a query
-finds can depend on its block in the last bits of a score, as texts are encoded in batches."""
+"""How many queries have their candidates in memory at one time; with 50 candidates each, about
+0.5 GB. Queries are encoded in batches of their block, so another value can change the last bits of
+a score."""
 
 
 def make_lists(stage: Stage, target: Path) -> None:
-    """Write the fixed ranker's lists: retrieval queries that have an answer in D_N, in seeded order
-    over all their sources, as many as asked for. Where the data name no sources, the queries are
-    the training questions."""
+    """Write the Fixed Ranker's lists: queries that have an answer in D_N, in a seeded order over
+    all sources, as many as ``fixed_ranker.lists`` asks for. Without sources in the data's
+    parameters, the queries are the training questions."""
     block = stage.settings.section(blocks.FixedRanker)
     sources = read_list_sources(stage.paths)
     shared = [name for name, own in sources.items() if not own]
@@ -53,9 +54,9 @@ def make_lists(stage: Stage, target: Path) -> None:
 
 
 class Lists(Sequence[RankingList]):
-    """Lists of a file, whose candidates become objects when an entry is asked for: passages of the
-    data set's own collection, or else of ``corpus``. Raises ValueError naming a passage that is
-    not there."""
+    """The lists of a file. The candidates of an entry are made when the entry is read: they are
+    passages of the data set's own collection, or else of ``corpus``. Raises ValueError for a
+    passage that its corpus does not have."""
 
     def __init__(self, path: Path, corpus: Corpus, collections: Mapping[str, Corpus]) -> None:
         self._frame = frame = read_frame(path, LISTS_SCHEMA)
@@ -82,7 +83,7 @@ class Lists(Sequence[RankingList]):
     @overload
     def __getitem__(self, index: slice) -> list[RankingList]: ...
     def __getitem__(self, index: int | slice) -> RankingList | list[RankingList]:
-        """The entry at ``index``, or those of a slice."""
+        """The entry at ``index``, or the entries of a slice."""
         if isinstance(index, slice):
             return [self._entry(place) for place in range(len(self))[index]]
         return self._entry(range(len(self))[index])
@@ -99,8 +100,8 @@ class Lists(Sequence[RankingList]):
 
 
 def _of_collection(stage: Stage, name: str, pool: Sequence[Question]) -> list[pl.DataFrame]:
-    """Lists over a collection of their own. Its vectors stay, bound to corpus and encoder, since
-    they took hours; the index is made from them in minutes and goes."""
+    """Lists over a collection of their own. Its vectors are kept, because encoding takes hours; the
+    index is removed, because it is made from them in minutes."""
     work = stage.paths.run("fixed_ranker_data", f"collection_{name}")
     corpus = Corpus(stage.paths.collection(name))
 

@@ -1,4 +1,4 @@
-"""Joint training, the paper's page (Section 3.4, Algorithm 1).
+"""Joint training on one page (Section 3.4, Algorithm 1).
 
 Each round: draw questions, roll out G trajectories each with the current agent and the current
 ranker, score, group, estimate advantages, update both policies on that same data, record.

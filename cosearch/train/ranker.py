@@ -25,14 +25,14 @@ from cosearch.train.observer import observer_of
 from cosearch.train.single_turn import ListRules, ListRun, train_ranker
 
 RECORD = "fixed_ranker.json"
-"""Says where the Fixed Ranker's model is."""
+"""The file that says where the Fixed Ranker's model is."""
 SHOWN = ("r_rank", "hit_1", "ranker_well_formed")
 """Metrics of a round that progress shows."""
 
 
 def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) -> None:
     """Train the Fixed Ranker on the lists and publish model, rollouts and metrics. In a run of
-    zero rounds the base ranker stands in for it."""
+    zero rounds the base ranker takes its place."""
     parts, block = Parts.of(stage.settings, {}), stage.settings.section(blocks.FixedRanker)
     folder = parts.models.ranker
     if not block.rounds:

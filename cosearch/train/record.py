@@ -1,4 +1,4 @@
-"""What a round leaves behind: one Parquet file of rollouts and one row of metrics."""
+"""What a round records: one Parquet file of rollouts and one row of metrics."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from cosearch.train.learning import Prepared
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A finished round. ``prepared`` and ``updates`` hold the roles that were trained; a role
-    whose update failed has none."""
+    """A finished round, ``number`` counted from 0. ``prepared`` and ``updates`` hold the roles that
+    were trained; a role whose update failed is not in ``updates``."""
 
     number: int
     trajectories: Sequence[Trajectory]

@@ -24,7 +24,8 @@ from cosearch.train.record import Round
 
 @dataclass(frozen=True, slots=True)
 class ListRules:
-    """``lists`` per round, ``group_size`` rankings each, ``per_update`` rankings an update."""
+    """Sizes of the loop: ``lists`` per round, ``group_size`` rankings of each list, ``per_update``
+    rankings in one update."""
 
     rounds: int
     lists: int

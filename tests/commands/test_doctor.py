@@ -1,4 +1,4 @@
-"""What the doctor finds on machines that are described, not real."""
+"""Findings of the doctor on described machines."""
 
 import io
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ GPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, *doctor.GPU_PACKAGES)
 
 @dataclass
 class Described:
-    """A machine told in values."""
+    """A machine that is described by values."""
 
     versions: dict[str, str] = field(default_factory=lambda: dict(CPU_PACKAGES))
     gpus: tuple[Card, ...] = ()
@@ -67,7 +67,7 @@ def shown(findings: list[Finding], *, terminal: bool) -> tuple[bool, str]:
 
 
 def filled(root: Path) -> None:
-    """Models and data of profile paper, as far as the doctor looks."""
+    """Write the models and data of profile paper that the doctor checks."""
     settings = load_settings("paper", ROOT / "params.yaml").file.profiles["paper"]
     for folder in filter(None, settings.models.model_dump().values()):
         (root / folder).mkdir(parents=True, exist_ok=True)

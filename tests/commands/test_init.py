@@ -1,4 +1,4 @@
-"""From a user's two files to parameters that validate, or to the rows that are wrong."""
+"""Two files of a user become valid parameters, or an error that names the faulty rows."""
 
 import json
 import re

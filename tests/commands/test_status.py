@@ -1,4 +1,4 @@
-"""What status says of stages that run, died, stopped or ended."""
+"""The status of stages that run, died, stopped or ended."""
 
 from pathlib import Path
 

@@ -75,11 +75,6 @@ def test_without_grouping_all_calls_of_a_question_are_one_group() -> None:
     assert group_calls([], rules) == []
 
 
-def test_another_agreement_can_be_plugged_in() -> None:
-    groups = group_calls(members("ax", "bx", "ay"), KEEP_ALL, lambda a, b: float(a[0] == b[0]))
-    assert queries(groups) == [["ax", "ay"], ["bx"]]
-
-
 CALLS = st.lists(
     st.tuples(st.lists(st.sampled_from("pqrst"), min_size=1, max_size=5), st.booleans()),
     max_size=20,

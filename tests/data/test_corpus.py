@@ -1,4 +1,4 @@
-"""The corpus: published formats, one Arrow file, a hash of its rows, and what is refused."""
+"""The corpus reads published formats, writes one Arrow file with a hash, and refuses bad rows."""
 
 import json
 from collections.abc import Iterator

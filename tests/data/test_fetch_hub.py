@@ -1,4 +1,4 @@
-"""Fetching from a hub that is a folder: cuts, archives, hashes, and what is said without one."""
+"""Fetching from a folder that stands for the hub: cuts, archives, hashes, and missing files."""
 
 import io
 import json

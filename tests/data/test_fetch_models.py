@@ -1,4 +1,4 @@
-"""Fetching the small models: pinned files only, and nothing to do when all is there."""
+"""Fetching the small models accepts pinned files only, and skips complete folders."""
 
 import hashlib
 import json

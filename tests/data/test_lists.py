@@ -1,4 +1,4 @@
-"""Queries of the Fixed Ranker's lists: sampled by hash order, judged by qrels, refused by name."""
+"""Queries of the Fixed Ranker's lists: sampling by hash order, judgements, and faulty files."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -116,7 +116,7 @@ def test_golds_of_a_judged_query_are_its_passages(paths: Paths) -> None:
 
 
 def test_the_rule_of_answers_labels_what_was_judged(paths: Paths) -> None:
-    """And a passage of the same tokens, which nobody judged."""
+    """The collection also has a passage with the same tokens that has no judgement."""
     write(paths, {"beir": BEIR})
     corpus, rule = Corpus(paths.collection("beir")), preset("paper").relevance
     assert rule.match == "tokens"

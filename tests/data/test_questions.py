@@ -1,4 +1,4 @@
-"""The question loaders over invented samples of every published format, and over real files."""
+"""The question loaders read invented samples of every published format, and real files."""
 
 import contextlib
 import gzip

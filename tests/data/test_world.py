@@ -1,4 +1,4 @@
-"""The generated mini-encyclopaedia: deterministic, consistent, answerable from its own corpus."""
+"""The generated world is deterministic and consistent, and its corpus answers its questions."""
 
 from collections import Counter
 

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from cosearch.core.protocols import Retrieve
 from cosearch.data.corpus import Corpus
-from cosearch.engines.retrieval.index_faiss import draw_sample, open_index, write_index
+from cosearch.engines.retrieval.index_faiss import (
+    draw_sample,
+    open_index,
+    same_vectors,
+    write_index,
+)
 from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe, check_sample
 from cosearch.engines.retrieval.index_need import Room, index_need
 from cosearch.engines.retrieval.retriever_faiss import FaissRetriever
@@ -324,3 +329,26 @@ def test_room_is_checked_before_building_and_at_opening(source: Path, tmp_path: 
         opened(source, tmp_path, FLAT, room=tight)
     manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
     assert (manifest["kind"], manifest["parameters"]) == ("flat", {})
+
+
+@pytest.mark.parametrize("kind", ["one", "shards"])
+def test_equal_vectors_are_known_wherever_they_are_stored(kind: str) -> None:
+    vectors = np.array([[1, 0], [0, 1], [1, 0], [0.5, 0.5]], np.float32)
+    files = [vectors] if kind == "one" else [vectors[:1], vectors[1:]]
+    parts = [faiss.IndexFlatIP(2) for _ in files]
+    for part, own in zip(parts, files, strict=True):
+        part.add(own)
+    index: Any = parts[0]
+    if kind == "shards":
+        index = faiss.IndexShards(2, False, True)
+        for part in parts:
+            index.add_shard(part)
+    assert same_vectors(index, 0, 2)
+    assert not same_vectors(index, 0, 1) and not same_vectors(index, 1, 3)
+
+
+def test_a_kind_that_gives_no_vector_back_knows_none_equal() -> None:
+    lists: Any = faiss.IndexIVFFlat(faiss.IndexFlatL2(2), 2, 1)
+    lists.train(np.eye(2, dtype=np.float32))
+    lists.add(np.ones((2, 2), np.float32))
+    assert not same_vectors(lists, 0, 1)

@@ -1,4 +1,4 @@
-"""Small graphs for the tests of what runs them."""
+"""Small graphs for the tests of schedules and flows."""
 
 from hypothesis import strategies as st
 

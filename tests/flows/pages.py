@@ -1,4 +1,4 @@
-"""Pages of the Prefect UI in a browser: what they say, and whether their graph is drawn."""
+"""Opens pages of the Prefect UI in a browser, and reads their text and their graph."""
 
 import base64
 import io

@@ -13,7 +13,7 @@ from tests.flows.graphs import ancestors, graphs
 
 @dataclass
 class Recorder:
-    """Runs nothing and keeps what was asked of it; ``failing`` stages fail."""
+    """Records the stages that it should run, without running them. ``failing`` stages fail."""
 
     failing: set[str] = field(default_factory=set)
     events: list[tuple[str, str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What needs no DVC: a stage that runs already, and one that comes after the stop."""
+"""Processes without DVC: a stage that runs already, and a stage that starts after the stop."""
 
 import fcntl
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The flow against a real server: DVC's graph, states with causes, the lock of a plain run."""
+"""The flow on a real server shows DVC's graph and the causes of failures, and leaves the same
+lock."""
 
 import os
 import shutil
@@ -100,7 +101,7 @@ def test_a_run_that_is_cancelled_ends_its_stages_and_goes_on(
         stop = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
         prefect.wait(f"/flow_runs/{run}/set_state", bool, stop)
         prefect.wait(f"/flow_runs/{run}", lambda told: told["state_type"] == "CANCELLED")
-    with pytest.raises(BrokenPipeError):  # nobody reads: the stage is gone
+    with pytest.raises(BrokenPipeError):  # the stage has ended, so the pipe has no reader
         os.write(held[0], b"x")
     os.close(held[0])
     gate.unlink()

@@ -1,4 +1,4 @@
-"""A Prefect server as ``make ui`` starts it, and what it knows."""
+"""Starts a Prefect server as ``make ui`` does, and reads its runs."""
 
 import json
 import os

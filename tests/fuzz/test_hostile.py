@@ -1,4 +1,4 @@
-"""Hostile text against everything that reads text: promises hold, and work stays linear."""
+"""Every reader of text keeps its promises on hostile text, and takes linear time."""
 
 import sys
 from collections.abc import Callable

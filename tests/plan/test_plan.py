@@ -1,4 +1,4 @@
-"""The plan's arithmetic, what it says of profile paper, and whether its predictions hold."""
+"""The plan's arithmetic, its result for profile paper, and the quality of its predictions."""
 
 import io
 import random

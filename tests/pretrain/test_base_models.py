@@ -1,4 +1,4 @@
-"""Base training end to end on micro recipes: ordinary folders, equal bytes, checked parameters."""
+"""Base training on micro recipes gives ordinary folders and equal bytes, and checks parameters."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Streams of batches: rows of like length together, streams in turn."""
+"""Batches hold rows of similar length, and several streams alternate."""
 
 import random
 from itertools import count, islice

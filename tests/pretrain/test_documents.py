@@ -1,5 +1,4 @@
-"""Rows of the document simulator: numbered passages of the encyclopaedia's own form, useful or not
-as the request says."""
+"""Rows of the document simulator are numbered passages, useful or noisy as the request says."""
 
 import random
 from dataclasses import replace

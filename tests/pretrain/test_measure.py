@@ -1,4 +1,4 @@
-"""Exams of base models, taken by writers whose words are known."""
+"""Exams of base models, with writers whose texts are known."""
 
 import random
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Pairs of the cross-encoder: the teacher's first choice, and scores that padding leaves alone."""
+"""Pairs of the cross-encoder have the teacher's first choice, and padding changes no score."""
 
 import random
 from dataclasses import replace

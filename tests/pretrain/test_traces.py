@@ -1,5 +1,4 @@
-"""Rows of base training: the real parsers accept them, and they are token for token what rollout
-and ranking will put before the models."""
+"""The parsers of the pipeline accept the training rows, and the rows equal real contexts."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The closed vocabulary under another spelling of its control tokens."""
+"""The closed vocabulary with another spelling of its control tokens."""
 
 from pathlib import Path
 

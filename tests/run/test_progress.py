@@ -1,4 +1,4 @@
-"""Plain progress lines: where a task stands, at a bounded rate, never silent at its end."""
+"""Plain progress lines come at a bounded rate, and always at the end of a task."""
 
 import pytest
 

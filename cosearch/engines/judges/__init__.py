@@ -1,1 +1,1 @@
-"""Judges of a ranking: an endpoint that is asked, or a model whose likelihoods are read."""
+"""Judges of a ranking: a service that is asked, or a model whose likelihoods are read."""

@@ -25,7 +25,7 @@ from cosearch.params.engines import Endpoint
 _SCORE = re.compile(r"\s*(\d{1,2}(?:\.\d+)?)\s*", re.ASCII)
 _BEST = 10.0
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
-"""HTTP statuses that another try may not meet again."""
+"""HTTP statuses of faults that may pass, so the request is sent again."""
 
 
 class EndpointJudge:
@@ -178,7 +178,7 @@ class AnswerFile:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Turns redirects into errors: the key belongs to the address that was named."""
+    """Turns redirects into errors, because the key must not go to another address."""
 
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
         return None
@@ -196,7 +196,7 @@ def _content(body: bytes) -> str:
 
 
 def _read_score(answer: str) -> float:
-    """A judge's number as a score. Raises ValueError, never repairs."""
+    """A judge's number as a score in [0, 1]. Raises ValueError for any other answer."""
     match = _SCORE.fullmatch(answer)
     if match is None or float(match[1]) > _BEST:
         raise ValueError(f"the judge answered {answer[:200]!r}, not a number from 0 to 10")

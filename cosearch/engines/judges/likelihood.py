@@ -1,8 +1,8 @@
 """The likelihood judge: how likely a frozen agent gives the gold answer, after what it was shown.
 
-Stands in for the LLM-as-judge of Table 3 where no large model is at hand. The agent reads question,
-query and documents, thinks greedily, and the golds are put as its answer. The score of a case is
-the geometric mean of the token probabilities of its likeliest gold.
+It stands in for the LLM-as-judge of Table 3 where no large model is at hand. The agent reads
+question, query and documents and thinks greedily; then the golds are put as its answer. The score
+of a case is the geometric mean of the token probabilities of its likeliest gold.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from cosearch.params.blocks import Judge
 
 
 class LikelihoodJudge:
-    """Implements ``core.protocols.RankingJudge`` over a sampler whose weights nobody trains.
+    """Implements ``core.protocols.RankingJudge`` over a sampler whose weights stay as they are.
 
     The last block of template ``judge`` is the agent's turn around ``{reason}`` and ``{gold}``;
     its tokens from the gold on are scored, with those that close the answer.

@@ -1,9 +1,9 @@
 """The text codec over a Hugging Face tokenizer and its chat template.
 
-Untrusted text never yields a control token: whatever stands literally for an added token or a tag
-of the grammars, and is not wholly trusted, is split after its first character and the parts are
-encoded on their own, so the ids still decode to the same text. This holds for any tokenizer,
-whether or not it flags a token as special.
+Untrusted text never becomes a control token. Where it spells an added token or a tag of the
+grammars, it is split after that word's first character and the parts are encoded on their own, so
+the ids still decode to the same text. This holds for any tokenizer, also for one that does not flag
+its control tokens as special.
 """
 
 import re

@@ -15,7 +15,7 @@ from cosearch.engines.policies.placement_vllm import prepare_environment, visibl
 from cosearch.params.engines import Vllm
 
 PADDING_BIAS = -100.0
-"""What vLLM lets a request add to a logit at most; e^-100 is 0 beside any float32 probability."""
+"""The lowest bias that vLLM lets a request add to a logit; e^-100 vanishes in any float32 sum."""
 MAX_PADDING = 1024
 """Rows that vLLM's GPU runner can bias in one request; Qwen2.5 has 271 to 399."""
 
@@ -89,7 +89,7 @@ class _Translator:
         return {"prompt_token_ids": list(request.prompt_ids)}
 
     def parameters(self, request: Generate, stops: bool) -> Any:
-        """Sampling parameters; the stop tokens are ours alone, whatever the folder says."""
+        """Sampling parameters. The stop tokens are those given here, not those of the folder."""
         sampling: Sampling = request.sampling
         return self._make(
             temperature=sampling.temperature,

@@ -44,7 +44,7 @@ class HfGenerator:
         self._eos_ids = eos_ids
         self._batch_tokens = batch_tokens
         self._padded = slice(vocabulary, None)
-        """Rows of the output layer that belong to no token; they are never sampled."""
+        """Rows of the output layer without a token. Their logits are masked before sampling."""
         self.weights = 0
 
     def __call__(self, requests: Sequence[Generate]) -> list[Generation]:
@@ -61,14 +61,14 @@ class HfGenerator:
         self.weights = version
 
     def checksum(self) -> str:
-        """SHA-256 over all weights, to catch a hand-over that did not happen."""
+        """SHA-256 over all weights. It shows whether the trainer's weights have arrived."""
         return checksum(self.model.state_dict())
 
     def sleep(self) -> None:
-        """Nothing: it shares no device."""
+        """Do nothing, because this engine shares its device with no trainer."""
 
     def close(self) -> None:
-        """Nothing: it has no processes."""
+        """Do nothing, because this engine started no process."""
 
     def _batches(self, requests: Sequence[Generate]) -> Iterator[list[int]]:
         """Indices of requests that run together: equal sampling, similar length, bounded tokens."""

@@ -1,10 +1,10 @@
 """A policy's sampler over vLLM: seeded per request, log-probabilities of the whole distribution.
 
-The trainer's weights go to the engine in place after each round's updates. Whether they arrived is
-not taken on trust: an ordinary forward pass with the new weights (the reference) must give the
-log-probabilities that the engine gives for its own greedy continuations of a few prompts. The first
-hand-over is rehearsed with weights that differ everywhere, because real updates may be too small
-for rounding to show that a tensor stayed behind (a tied output layer, for one).
+The trainer's weights go to the engine in place after each round's updates. A probe then checks that
+they arrived: the engine continues a few prompts greedily, and an ordinary forward pass with the new
+weights (the reference) must give the same log-probabilities. Real updates may be so small that
+rounding hides a tensor that was left behind, such as a tied output layer. So the first hand-over is
+rehearsed with weights that differ everywhere.
 """
 
 import random
@@ -85,7 +85,8 @@ class Reference:
         return {name: value.roll(1, 0) * 1.25 for name, value in state.items()}
 
     def save(self, folder: Path) -> None:
-        """Write every weight by name, a tied output layer too: left out, it would stay behind."""
+        """Write every weight by name, a tied output layer too, because vLLM keeps the old values
+        of a weight that is left out."""
         state = self.model.state_dict()
         tensors = {name: value.detach().clone().contiguous() for name, value in state.items()}
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
@@ -174,19 +175,19 @@ class VllmGenerator:
             self.sleep()
 
     def checksum(self) -> str:
-        """SHA-256 over the weights as they were handed over; the probe vouches for the engine."""
+        """SHA-256 over the weights as they were handed over. The probe checks the engine itself."""
         if self._checksum is None:
             self._checksum = checksum(self._reference.model.state_dict())
         return self._checksum
 
     def sleep(self) -> None:
-        """Free GPUs that the trainer uses too; nothing happens where none are shared."""
+        """Free the GPUs that the trainer uses too. Does nothing where no GPU is shared."""
         if self._shared and not self._asleep:
             self._engine.sleep()
             self._asleep = True
 
     def wake(self) -> None:
-        """End the sleep. Requests and hand-overs wake the engine themselves."""
+        """End the sleep. Requests and hand-overs call this on their own."""
         if self._asleep:
             self._engine.wake()
             self._asleep = False

@@ -1,7 +1,7 @@
 """How a batch of samples becomes log-probabilities: of tokens, or of Plackett-Luce picks.
 
-A head is all that a trainer knows of its kind of policy. Loss, clipping, optimiser and state are
-the same for both.
+A trainer sees its kind of policy through a head only. Loss, clipping, optimiser and state are the
+same for both kinds.
 """
 
 from collections.abc import Iterator, Sequence

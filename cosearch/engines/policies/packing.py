@@ -1,10 +1,9 @@
-"""Sequences of one batch end to end in a single row: no padding is ever computed.
+"""Sequences of one batch end to end in a single row, so that no padding is computed.
 
-Position ids begin again with every sequence. Attention reads the borders off them: flash attention
-turns them into sequence lengths, and on other kernels transformers masks whatever lies in another
-sequence. So one call serves both, and what runs without flash attention is what runs with it, up to
-the kernel. Without flash attention, the mask makes attention quadratic in the row and not in its
-sequences; ``batch_tokens`` bounds that.
+Position ids begin again with every sequence, and attention reads the borders off them: flash
+attention turns them into sequence lengths, and for other kernels transformers masks the tokens of
+all other sequences. So the code is the same with flash attention and without it. Without flash
+attention the cost is quadratic in the length of the whole row; ``batch_tokens`` bounds that.
 """
 
 from collections.abc import Iterator, Sequence

@@ -31,7 +31,7 @@ CPU_ENVIRONMENT = {
 
 
 def prepare_environment(rules: Vllm) -> bool:
-    """Set the environment that vLLM reads, and say whether there are GPUs.
+    """Set the environment variables that vLLM reads. Returns whether this machine has GPUs.
 
     Raises ValueError where the placement asks for GPUs that are not there.
     """

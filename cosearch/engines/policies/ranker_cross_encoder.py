@@ -17,6 +17,7 @@ from cosearch.engines.policies.heads import pick_table, score_rows
 from cosearch.engines.policies.weights import checksum
 
 PairIds = tuple[int, ...]
+"""Token ids of one pair of query and passage."""
 
 
 class CrossEncoder:
@@ -45,14 +46,14 @@ class CrossEncoder:
         self.weights = version
 
     def checksum(self) -> str:
-        """SHA-256 over all weights, to catch a hand-over that did not happen."""
+        """SHA-256 over all weights. It shows whether the trainer's weights have arrived."""
         return checksum(self._model.state_dict())
 
     def sleep(self) -> None:
-        """Nothing: it shares no device."""
+        """Do nothing, because this engine shares its device with no trainer."""
 
     def close(self) -> None:
-        """Nothing: it has no processes."""
+        """Do nothing, because this engine started no process."""
 
     def _score(self, pairs: Sequence[PairIds]) -> dict[PairIds, torch.Tensor]:
         scores: dict[PairIds, torch.Tensor] = {}

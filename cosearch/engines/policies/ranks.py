@@ -1,8 +1,9 @@
-"""The processes of one training job. The first of them runs the stage and owns rollouts, records
-and files; the others wait for its orders, and all carry each order out together.
+"""The processes (ranks) of one training job. The first rank runs the stage and owns rollouts,
+records and files; the others wait for its orders, and all ranks carry out each order together.
 
-Orders travel as tensors over gloo, apart from the gradients' own channel: a rollout may take hours
-between two orders, and a GPU must not spin on one. Nothing is pickled.
+Orders travel as tensors over gloo and not over the channel of the gradients, because a rollout may
+take hours between two orders, and a GPU that waits in NCCL is busy all that time. An order is JSON
+and numbers, so no rank unpickles data of another one.
 """
 
 import atexit
@@ -28,8 +29,8 @@ STOP = "stop"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One command to every rank. ``trainer`` is the number of the trainer that it is for, and
-    ``about`` whatever else the command needs, as JSON can hold it."""
+    """One command to every rank. ``trainer`` is the number of the trainer that must act. ``about``
+    is the command's argument, as JSON can hold it."""
 
     command: str
     trainer: int
@@ -38,7 +39,7 @@ class Order:
 
 
 class Ranks:
-    """The job as one of its processes sees it."""
+    """One process's view of the job: its own rank, the number of ranks, and its device."""
 
     def __init__(self, rank: int, size: int, device: torch.device) -> None:
         self.rank = rank
@@ -51,12 +52,12 @@ class Ranks:
             atexit.register(self.stop)
 
     def enlist(self) -> int:
-        """The number of the next trainer; for the first rank."""
+        """The number of the next trainer. Only the first rank calls this."""
         self._trainers += 1
         return self._trainers
 
     def tell(self, order: Order) -> None:
-        """Send ``order`` to all other ranks; for the first rank."""
+        """Send ``order`` to all other ranks. Only the first rank calls this."""
         if self.size == 1:
             return
         ints, floats = flat(order.samples)
@@ -67,7 +68,7 @@ class Ranks:
             self._pass_on(part)
 
     def hear(self) -> Order:
-        """Wait for the next order; for all ranks but the first."""
+        """Wait for the next order. All ranks but the first call this."""
         size = self._pass_on(torch.zeros(1, dtype=torch.long))
         text = self._pass_on(torch.zeros(int(size), dtype=torch.uint8))
         head = json.loads(bytes(text.tolist()))
@@ -85,13 +86,14 @@ class Ranks:
         self, values: torch.Tensor | Sequence[float], operation: dist.ReduceOp.RedOpType
     ) -> list[float]:
         """``values`` of all ranks under ``operation``, on every rank."""
-        found = torch.as_tensor(values, dtype=torch.float64)  # whatever a rank's values are
+        found = torch.as_tensor(values, dtype=torch.float64)  # one type on all ranks
         dist.all_reduce(found, operation, group=self._orders)
         result: list[float] = found.tolist()
         return result
 
     def stop(self) -> None:
-        """Release the other ranks and leave the job; for the first rank, and at its exit."""
+        """Release the other ranks and leave the job. Only the first rank calls this, at the
+        latest when its process exits."""
         if self._open:
             self.tell(Order(STOP, 0))
             self.leave()
@@ -106,9 +108,10 @@ class Ranks:
 
 @cache
 def join() -> Ranks:
-    """Join the job of the launcher that started this process, or be a job of one.
+    """Join the job of the launcher that started this process. Without a launcher, this process
+    becomes a job of one rank.
 
-    On CPU, gloo carries the gradients and nothing is compiled.
+    On a CPU, gloo carries the gradients and DeepSpeed compiles none of its own operators.
     """
     import deepspeed
     import deepspeed.ops

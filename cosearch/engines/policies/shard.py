@@ -1,8 +1,8 @@
-"""One process's part in training one model over DeepSpeed (ZeRO: who holds what of the state).
+"""One process's part in training one model over DeepSpeed, which shares the state among the ranks.
 
-Every method is collective: all ranks call it with the same arguments. Each rank has all samples of
-a step. So the weights of Eq. 3's sum are those of the whole step on every rank, and only then are
-micro-batches dealt out; neither their size nor the number of ranks is in the gradient.
+Every method is collective: all ranks call it with the same arguments. Each rank gets all samples of
+a step and computes the weights of Eq. 3's sum over the whole step, before micro-batches are dealt
+out. So the gradient depends neither on the size of micro-batches nor on the number of ranks.
 """
 
 import json
@@ -90,7 +90,7 @@ class Shard:
             loss = self._batch_loss(batch, weights, temperature, totals if own else None)
             if not torch.isfinite(loss):
                 worst = min(worst, number * self._ranks.size + self._ranks.rank)
-                loss = loss * torch.nan  # whatever its gradient is, DeepSpeed has to see it
+                loss = loss * torch.nan  # so that DeepSpeed sees the fault
             self._engine.set_gradient_accumulation_boundary(number == len(dealt) - 1)
             # DeepSpeed averages over the ranks what is to be their sum.
             self._engine.backward(loss * self._ranks.size)
@@ -98,7 +98,7 @@ class Shard:
         return self._stats(totals)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """All weights by name in the first rank's memory; nothing on the other ranks."""
+        """All weights by name in the first rank's memory. Other ranks get an empty mapping."""
         found = {}
         for name, tensor in self._engine.module.model.state_dict(keep_vars=True).items():
             with self._gathered(tensor):
@@ -180,7 +180,8 @@ class Shard:
     def _batch_loss(
         self, batch: Batch, weights: Sequence[float], temperature: float, totals: Totals | None
     ) -> torch.Tensor:
-        """What ``batch`` adds to the loss, counted in ``totals``; nothing without them."""
+        """What ``batch`` adds to the loss. It is counted in ``totals``; without them the batch is a
+        repeated one, and its loss is 0."""
         reference = None
         if self._reference is not None:
             with torch.no_grad():

@@ -1,7 +1,7 @@
 """A policy's trainer over DeepSpeed: one process or many, on one machine or several.
 
-The stage runs in the first process alone and sees a trainer like any other. Every call is passed on
-to the other processes, which do nothing but ``serve``.
+The stage runs in the first process alone and calls this trainer like any other. The trainer passes
+every call on to the other processes, which run ``serve`` only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,9 @@ OPEN = "open"
 
 
 class DeepSpeedTrainer:
-    """Trains one model on all ranks; made on the first one. State is exact for the same number of
-    ranks; ``save`` writes a folder, on a disk that all machines share."""
+    """Trains one model on all ranks; the first rank makes it. A trainer restored from what ``save``
+    wrote makes the same steps as one that never stopped, with the same number of ranks. ``save``
+    writes a folder, which must lie on a disk that all machines share."""
 
     def __init__(self, ranks: Ranks, plan: TrainingPlan) -> None:
         self._ranks = ranks
@@ -75,9 +76,10 @@ class DeepSpeedTrainer:
 
 
 def serve(ranks: Ranks) -> None:
-    """Carry out the first rank's orders until it stops; what every other rank does.
+    """Carry out the first rank's orders until it says stop. Every other rank runs this.
 
-    A step that cannot be made is refused on every rank; the first one decides what follows.
+    All ranks raise NotFinite for a step that cannot be made. The other ranks go on to the next
+    order, because only the first rank decides what follows.
     """
     shards: dict[int, Shard] = {}
     while (order := ranks.hear()).command != STOP:
@@ -87,9 +89,8 @@ def serve(ranks: Ranks) -> None:
 
 
 def serve_first() -> bool:
-    """Join the job and serve its first process; False where this is the first, which runs the
-    stage. It joins at once, too: should it end before it has a trainer, the others must not wait
-    for it in vain."""
+    """Join the job and serve its first process. Returns False in the first process, which runs the
+    stage. It joins at once too, so that the others are released if it ends without a trainer."""
     ranks = join()
     if ranks.rank == 0:
         return False

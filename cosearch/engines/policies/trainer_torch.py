@@ -1,6 +1,6 @@
 """A policy's trainer in plain torch: AdamW over the clipped surrogate, one process.
 
-What kind of policy it is, one that writes tokens or one that picks candidates, is its head's.
+The head decides whether the policy writes tokens or picks candidates.
 """
 
 from collections.abc import Mapping, Sequence

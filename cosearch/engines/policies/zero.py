@@ -1,4 +1,4 @@
-"""What one model's training over DeepSpeed is made of, and DeepSpeed's configuration for it."""
+"""The plan of one model's training over DeepSpeed, and DeepSpeed's configuration for it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,6 +1,6 @@
 """The dense encoder of queries and passages (E5 in Section 4.1): any Hugging Face encoder folder.
 
-Masked mean (or first-token) pooling in float32, then L2 normalisation. Texts are sorted by length
+Masked mean pooling in float32, then L2 normalisation. Texts are sorted by length
 inside one call, so the batches of a shard depend on that shard alone.
 """
 
@@ -54,19 +54,16 @@ class DenseEncoder:
 
     def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
         """``[len(passages), dimension]`` float32; title and text are two lines, as in wiki-18."""
-        return self._encode(
-            [f"{self._settings.passage_prefix}{p.title}\n{p.text}" for p in passages]
-        )
+        prefix = self._settings.passage_prefix
+        return self._encode([f"{prefix}{p.title}\n{p.text}" for p in passages])
 
     @torch.inference_mode()
     def _encode(self, texts: Sequence[str]) -> np.ndarray:
         rows = np.empty((len(texts), self.dimension), np.float32)
         if not texts:
             return rows
-        ids = self._tokenizer(list(texts), truncation=True, max_length=self._settings.max_length)[
-            "input_ids"
-        ]
-        size = self._settings.batch_size
+        size, longest = self._settings.batch_size, self._settings.max_length
+        ids = self._tokenizer(list(texts), truncation=True, max_length=longest)["input_ids"]
         order = sorted(range(len(texts)), key=lambda row: (len(ids[row]), row))
         for start in range(0, len(order), size):
             chosen = order[start : start + size]
@@ -74,9 +71,8 @@ class DenseEncoder:
         return rows
 
     def _forward(self, ids: list[list[int]]) -> np.ndarray:
-        batch = self._tokenizer.pad({"input_ids": ids}, return_tensors="pt").to(
-            self._settings.device
-        )
+        batch = self._tokenizer.pad({"input_ids": ids}, return_tensors="pt")
+        batch = batch.to(self._settings.device)
         states = self._model(**batch).last_hidden_state.float()
         pooled = self._pool(states, batch["attention_mask"].unsqueeze(-1))
         if self._settings.normalize:
@@ -98,8 +94,4 @@ def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return (states * mask).sum(1) / mask.sum(1)
 
 
-def _first(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    return states[:, 0]
-
-
-_POOLINGS = {"mean": _mean, "cls": _first}
+_POOLINGS = {"mean": _mean}

@@ -98,6 +98,27 @@ def open_index(folder: str | Path, manifest: Mapping[str, Any], gpus: IndexGpus 
     return together
 
 
+def same_vectors(index: Any, left: int, right: int) -> bool:
+    """Whether an index stores equal vectors at two positions; False for a kind that keeps its
+    vectors in lists, from which FAISS cannot read one back."""
+    try:
+        return bool(np.array_equal(_stored(index, left), _stored(index, right)))
+    except RuntimeError:
+        return False
+
+
+def _stored(index: Any, position: int) -> np.ndarray:
+    """The vector at ``position``, from the file that holds it."""
+    if type(index) is not faiss.IndexShards:
+        return np.asarray(index.reconstruct(position))
+    shards: Any = index  # its stub lacks these methods
+    for part in map(shards.at, range(shards.count())):
+        if position < part.ntotal:
+            return np.asarray(part.reconstruct(position))
+        position -= part.ntotal
+    raise RuntimeError(f"no vector at position {position}")
+
+
 def set_up_faiss(threads: int) -> None:
     """Bound FAISS's threads and let it search batches by matrix products."""
     # Since 1.15 FAISS prefers its own loop to BLAS for batches this small: six times slower.

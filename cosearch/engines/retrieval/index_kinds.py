@@ -1,7 +1,8 @@
 """Kinds of index over the passages' vectors: exact, compressed, by lists, by graph (Section 4.1).
 
-The paper searches all vectors. Beyond one machine's memory that is a choice among kinds: codes
-(fp16, sq8, pq) keep fewer bytes of each vector, lists (ivf_*) and graphs (hnsw) visit fewer.
+The paper searches all vectors. A corpus beyond one machine's memory needs another kind: codes
+(fp16, sq8, pq) keep fewer bytes of each vector, lists (ivf_*) and graphs (hnsw) visit fewer of
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -147,7 +148,7 @@ def empty_index(recipe: IndexRecipe, dimension: int) -> Any:
     for part in (inner, getattr(inner, "pq", None)):
         if hasattr(part, "cp"):
             part.cp.seed = recipe.seed
-            part.cp.min_points_per_centroid = 1  # check_sample has the say
+            part.cp.min_points_per_centroid = 1  # check_sample checks that instead
     if "nprobe" in used:
         inner.nprobe = recipe.nprobe
     if "hnsw_m" in used:

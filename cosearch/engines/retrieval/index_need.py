@@ -1,7 +1,7 @@
-"""What an index needs of disk and memory, held against what there is before work begins.
+"""How much disk and memory an index needs, compared with what the machine has before work begins.
 
-An index of 21 million passages takes 65 GB flat and 2 GB by product codes (Section 4.1's corpus at
-768 dimensions): running out after hours of building is the dearest way to learn it.
+An index of 21 million passages (Section 4.1's corpus at 768 dimensions) takes 65 GB flat and 2 GB
+by product codes. The check comes first, because building runs for hours before memory runs out.
 """
 
 import math
@@ -14,6 +14,7 @@ from typing import Literal
 from cosearch.engines.retrieval.index_kinds import KINDS, IndexRecipe
 
 IndexPhase = Literal["build", "serve"]
+"""What the machine is about to do with an index: build it, or search it."""
 
 _GROWTH = 2
 """Codes lie in one growing array; while it moves, old and new copy are both there."""
@@ -48,7 +49,7 @@ class Room:
 
 
 def free_memory(meminfo: Path) -> int | None:
-    """Bytes that can be had without swapping, by Linux's own account, or None without one."""
+    """Bytes that Linux can give without swapping, or None on a system without ``meminfo``."""
     try:
         lines = meminfo.read_text("ascii").splitlines()
     except OSError:

@@ -1,7 +1,8 @@
 """The fixed dense retriever: inner-product search over an index of all passages (Section 4.1).
 
-Opening an index checks every binding of its manifest and that passages find themselves: an index
-of another corpus answers every query, only worse.
+Opening an index checks that its manifest names this corpus, this encoder and these settings, and
+that passages find themselves. An index of another corpus would answer every query, with worse
+passages and without an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,20 @@ import numpy as np
 
 from cosearch.core.protocols import Retrieve
 from cosearch.core.types import Candidate, Passage
-from cosearch.engines.retrieval.index_faiss import open_index, read_manifest, set_up_faiss
+from cosearch.engines.retrieval.index_faiss import (
+    open_index,
+    read_manifest,
+    same_vectors,
+    set_up_faiss,
+)
 from cosearch.engines.retrieval.index_kinds import IndexRecipe
 from cosearch.engines.retrieval.index_need import Room, check_room, index_need
 from cosearch.files.hashes import hash_file
 from cosearch.params.blocks import Index
+
+ROUNDING = 1e-5
+"""Relative difference of two scores below which their vectors may be equal; then they are compared.
+The rounding of a float32 product of a thousand terms stays below it."""
 
 
 class PassageStore(Protocol):
@@ -104,9 +114,24 @@ class FaissRetriever:
         return known is not None and len(known[0]) >= self._width(request)
 
     def _search(self, vectors: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        scores, positions = self._index.search(vectors, n)
-        order = np.lexsort((positions, -scores), axis=1)
-        return np.take_along_axis(scores, order, 1), np.take_along_axis(positions, order, 1)
+        scores, positions = _in_order(*self._index.search(vectors, n))
+        if self._equal_scores(scores, positions):
+            return _in_order(scores, positions)
+        return scores, positions
+
+    def _equal_scores(self, scores: np.ndarray, positions: np.ndarray) -> bool:
+        """Give neighbours with equal vectors equal scores, in place; whether there were any.
+
+        On some processors a matrix product rounds equal products apart, by their place in it.
+        """
+        close = scores[:, :-1] - scores[:, 1:] <= ROUNDING * np.abs(scores[:, :-1])
+        found = False
+        for row, left in np.argwhere(close & (positions[:, 1:] >= 0)):
+            pair = [int(position) for position in positions[row, left : left + 2]]
+            if scores[row, left] != scores[row, left + 1] and same_vectors(self._index, *pair):
+                scores[row, left + 1] = scores[row, left]
+                found = True
+        return found
 
     def _candidates(self, request: Retrieve) -> list[Candidate]:
         width = self._width(request)
@@ -133,6 +158,12 @@ class FaissRetriever:
                 f"the floor is {floor:.1%}: index, corpus and encoder do not match"
             )
         return rate
+
+
+def _in_order(scores: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both [queries, n], in each row by falling score, then by position."""
+    order = np.lexsort((positions, -scores), axis=1)
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(positions, order, 1)
 
 
 def _check_bindings(
