@@ -44,14 +44,15 @@ def test_profile_paper_holds_the_published_numbers() -> None:
 def test_profile_paper_leaves_no_row_out() -> None:
     """Every system is evaluated, every variant trained, and each finds its models."""
     settings = load_settings("paper", ROOT / "params.yaml")
-    file = settings.file
-    assert {row.system for row in file.evaluations.values()} == set(file.systems)
-    assert {row.variant for row in file.trainings.values()} == set(file.variants)
+    graph = settings.graph
+    assert {row.system for row in graph.evaluations.values()} == set(settings.systems)
+    assert {row.variant for row in graph.trainings.values()} == set(settings.variants)
+    assert set(settings.rows) <= set(settings.systems)
     assert settings.section(blocks.Evaluate).systems is None
     models = settings.section(blocks.Models).model_dump()
     asked = {
         name
-        for row in [*file.variants.values(), *file.systems.values()]
+        for row in [*settings.variants.values(), *settings.systems.values()]
         for name in row.models.values()
     }
     assert not [name for name in asked - {FIXED_RANKER} if not models[name]]
@@ -63,16 +64,16 @@ def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (tmp_path / ".dvc").mkdir()
     (tmp_path / ".dvc/config").write_text("[core]\n    no_scm = true\n    check_update = false\n")
-    for name in ("cosearch", "dvc.yaml", "params.yaml", "profile.yaml"):
+    for name in ("cosearch", "stages", "params.yaml"):
         (tmp_path / name).symlink_to(ROOT / name)
-    for name in ("dvc.yaml", "params.yaml"):
-        (folder / name).symlink_to(ROOT / name)
-    shutil.copyfile(ROOT / "profiles/paper/profile.yaml", folder / "profile.yaml")
+    (folder / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
+    for name in ("profile.yaml", "rows.yaml"):
+        shutil.copyfile(ROOT / "profiles/paper" / name, folder / name)
     command = [sys.executable, "-m", "dvc", "repro", "--dry", "--force", "profiles/paper/dvc.yaml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     planned = set(re.findall(r"^> python -m stages\.evaluate .*--row (\S+)$", done.stdout, re.M))
-    assert planned == set(load_settings("paper", ROOT / "params.yaml").file.evaluations)
+    assert planned == set(load_settings("paper", ROOT / "params.yaml").graph.evaluations)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +88,36 @@ def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
         (lambda p: p["profiles"]["tiny"]["method"].update({"rollout.top_k": 2}), ["hit_cutoffs", "top_k=2"]),
         (lambda p: p["profiles"]["tiny"]["method"].update({"rollout.topk": 2}), ["rollout.topk", "top_k"]),
         (lambda p: p["profiles"]["tiny"].update(preset="papr"), ["presets", "papr", "released"]),
-        (lambda p: p["trainings"]["cosearch-0"].update(variant="cosaerch"), ["variants", "cosaerch"]),
-        (lambda p: p["trainings"]["fixed_ranker-1"].update(needs="fixed_ranker/seed_0"), ["trainings.fixed_ranker-1", "fixed_ranker/seed_1"]),
-        (lambda p: p["variants"]["small_ranker"].update(models={"agent": "agent", "ranker": "tiny"}), ["variants.small_ranker.models", "tiny"]),
-        (lambda p: p["systems"]["cosearch_grid_3"].update(grid=4), ["k_grid", "position 4"]),
-        (lambda p: p["evaluations"]["oracle-0"].update(system="orcale"), ["systems", "orcale"]),
-        (lambda p: p["evaluations"]["oracle-0"].update(needs="train/core/seed_0/cosearch"), ["evaluations.oracle-0", "train/core/seed_0/retrieval_only"]),
-        (lambda p: p["evaluations"]["rag-1"].update(seed=2), ["evaluations.rag-1", "rag-2"]),
-        (lambda p: p["systems"]["oracle"].update(variant="none"), ["systems.oracle.variant", "none"]),
-        (lambda p: p["systems"]["oracle"].update(ranker="perfect"), ["systems.oracle.ranker"]),
-        (lambda p: p["variants"]["cosearch"].update(set={"reward.gama": 1}), ["reward.gama"]),
-        (lambda p: p["variants"]["cosearch"].update(set={"rewards.gamma": 1}), ["rewards.gamma", "variants.cosearch"]),
-        (lambda p: p["variants"]["cosearch"].update(set={"train.rounds": -1}), ["rounds"]),
+        (lambda p: p["rows"]["wo_main"].update(like="cosaerch"), ["rows.wo_main.like", "no row 'cosaerch' stands above"]),
+        (lambda p: p["rows"]["cot"].update(like="start"), ["rows.cot.like", "no row 'start' stands above"]),
+        (lambda p: p["rows"]["cosearch"].update(like="cosearch"), ["rows.cosearch.like", "no row 'cosearch' stands above"]),
+        (lambda p: p["rows"]["direct"].pop("method"), ["rows.direct", "method is missing"]),
+        (lambda p: p["rows"]["direct"].pop("ranker"), ["rows.direct", "ranker is missing"]),
+        (lambda p: p["rows"]["direct"].pop("models"), ["rows.direct", "models is missing"]),
+        (lambda p: p["rows"]["direct"].pop("label"), ["rows.direct.label"]),
+        (lambda p: p["rows"]["direct"].update(methods="cot"), ["rows.direct.methods"]),
+        (lambda p: p["rows"]["small_ranker"].update(models={"agent": "agent", "ranker": "tiny"}), ["rows.small_ranker.models", "tiny"]),
+        (lambda p: p["rows"]["small_ranker"].update(models={"ranking": "ranker"}), ["rows.small_ranker.models", "ranking"]),
+        (lambda p: p["rows"]["oracle"].update(models_of="orcale"), ["rows.oracle.models_of", "'orcale' is no row that is trained"]),
+        (lambda p: p["rows"]["oracle"].update(models_of="direct"), ["rows.oracle.models_of", "'direct' is no row that is trained"]),
+        (lambda p: p["rows"]["oracle"].update(ranker="perfect"), ["rows.oracle.ranker"]),
+        (lambda p: p["rows"]["oracle"].update(part="most"), ["rows.oracle.part"]),
+        (lambda p: p["rows"]["released"].update(preset="relaesed"), ["presets", "relaesed"]),
+        (lambda p: p["rows"]["cosearch"].update(set={"reward.gama": 1}), ["reward.gama"]),
+        (lambda p: p["rows"]["cosearch"].update(set={"rewards.gamma": 1}), ["rewards.gamma", "rows.cosearch"]),
+        (lambda p: p["rows"]["cosearch"].update(set={"train.rounds": -1}), ["rows.cosearch.set", "rounds"]),
+        (lambda p: p["rows"]["cosearch"].update(set={"rollout.top_k": 9}), ["rows.cosearch.set", "top_k=9", "top_n=8"]),
+        (lambda p: p["rows"]["direct"].update(tables=["main_lagre"]), ["rows.direct.tables", "no table 'main_lagre'", "main_large"]),
+        (lambda p: p["rows"]["direct"].update(tables=["groups"]), ["training_curves and groups", "no 'direct'"]),
+        (lambda p: [row.pop("tables", None) for name, row in p["rows"].items() if "walk" in row.get("tables", {})], ["tables", "no row stands in walk"]),
+        (lambda p: p["rows"].update({"Cosearch 2": dict(p["rows"]["start"])}), ["rows.Cosearch 2", "lower case letters"]),
+        (lambda p: p["rows"].update(base=dict(p["rows"]["start"])), ["rows.base", "is not 'base'"]),
+        (lambda p: p["rows"].update(cosearch_grid_0=dict(p["rows"]["start"])), ["rows.cosearch_grid_0", "the row cosearch has an evaluation of this name"]),
+        (lambda p: p["tables"]["oracle"][0].update(oracle="orcale"), ["tables and comparisons", "orcale"]),
+        (lambda p: p["comparisons"][0].update(left="cosaerch"), ["tables and comparisons", "cosaerch"]),
+        (lambda p: p["tables"]["detectable"].update(left="cosaerch"), ["tables and comparisons", "cosaerch"]),
+        (lambda p: p.update(seed_count=0), ["seed_count"]),
+        (lambda p: p.update(trainings={}), ["trainings"]),
         (lambda p: p["profiles"]["tiny"]["train"].update(agent_lr=0), ["profiles.tiny.train.agent_lr"]),
         (lambda p: p.update(extra=1), ["extra"]),
     ],
@@ -140,7 +159,7 @@ def test_what_was_asked_for_is_remembered() -> None:
     settings = load_settings("tiny", ROOT / "params.yaml")
     settings.section(blocks.Train)
     settings.variant("cosearch")
-    assert settings.asked == {"profiles.tiny.train", "variants.cosearch"}
+    assert settings.asked == {"train", "rows"}
 
 
 def test_both_presets_are_complete_and_differ_where_the_release_does() -> None:

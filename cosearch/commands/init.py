@@ -1,8 +1,9 @@
 """``python -m cosearch init``: makes a profile over a user's own questions and corpus.
 
 The command first checks both files completely and names the first faulty rows by line. Then it
-writes ``profiles/NAME`` and adds a block to params.yaml. The block is a copy of another profile's,
-comments included, with other data and models. No other byte of params.yaml changes.
+writes ``profiles/NAME`` and the record of the models, and adds a block to params.yaml. The block is
+a copy of another profile's, comments included, with other data and models. No other byte of
+params.yaml changes.
 """
 
 import json
@@ -13,12 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from dvc.utils.serialize import dumps_yaml
+
 from cosearch.data.corpus import passages_of
 from cosearch.data.formats import FORMATS, SourceRow, sniff
 from cosearch.data.questions import order_key
 from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import write_jsonl, write_text
 from cosearch.files.hashes import hash_file
+from cosearch.files.model_record import record_models
+from cosearch.params.rows_file import write_rows
 from cosearch.params.settings import load_settings
 
 SHOWN_FAULTS = 5
@@ -72,15 +77,17 @@ def make_profile(
         raise ValueError(f"{questions}: every split needs a question, not {counts}")
     launch, folder = _launch(like, root), root / "profiles" / name
     write_jsonl(folder / "questions.jsonl", map(_unified, rows, splits))
-    told = f"# See ../../profile.yaml.\nprofile: {name}\nroot: ../..\n{launch}\n"
-    write_text(folder / "profile.yaml", told)
+    places = f"profile: {name}\nroot: ../..\nfolder: profiles/{name}\n"
+    write_text(folder / "profile.yaml", f"# See ../../profile.yaml.\n{places}{launch}\n")
     _link(folder, name, like, root)
     source = f"{questions.name} {hash_file(questions)}, {corpus.name} {hash_file(corpus)}"
     place = os.path.relpath(corpus.resolve(), root.resolve())
     data = data_block(name, kind, place, source)
     params = root / "params.yaml"
     write_text(params, add_profile(params.read_text("utf-8"), name, like, data))
-    load_settings(name, params)
+    made = load_settings(name, params)
+    write_rows(made, folder)
+    record_models(name, made.model_folders(), root)
     return NewProfile(name, counts, passages)
 
 
@@ -139,24 +146,29 @@ def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
 
 
 def data_block(name: str, kind: str, corpus: str, source: str) -> str:
-    """The ``data`` block of params.yaml.
+    """The ``data`` block of params.yaml, as DVC itself writes YAML, so that `dvc exp run -S`
+    changes only the key that it sets.
 
     ``source`` contains the hashes of the files, so that a change of a file changes the parameters.
     """
     path = f"profiles/{name}/questions.jsonl"
-    files = "".join(
-        f"            {split}: {{path: {path}, split: {split},"
-        f" source: {json.dumps(source, ensure_ascii=False)}, format: unified}}\n"
+    files = {
+        split: {"path": path, "split": split, "source": source, "format": "unified"}
         for split in SPLITS
-    )
-    return (
-        f"    data:\n      source: files\n      folder: .\n"
-        f"      corpus: {json.dumps(corpus, ensure_ascii=False)}\n"
-        f"      reference_run: null\n      seed: 8\n      eval_fraction: 1.0\n"
-        f"      sets:\n        {name}:\n          kind: {kind}\n          train: null\n"
-        f"          dev: null\n          test: null\n          files:\n{files}"
-        f"      lists: {{}}\n"
-    )
+    }
+    counts: dict[str, object] = {"kind": kind, **dict.fromkeys(SPLITS), "files": files}
+    block = {
+        "source": "files",
+        "folder": ".",
+        "corpus": corpus,
+        "reference_run": None,
+        "seed": 8,
+        "eval_fraction": 1.0,
+        "sets": {name: counts},
+        "lists": {},
+    }
+    text: str = dumps_yaml({"profiles": {name: {"data": block}}})
+    return text.split("\n", 2)[2]
 
 
 def add_profile(text: str, name: str, like: str, data: str) -> str:
@@ -167,16 +179,20 @@ def add_profile(text: str, name: str, like: str, data: str) -> str:
     block = block.replace(f"  {like}:", f"  {name}:", 1).replace(
         f"models/{like}/", f"models/{name}/"
     )
-    block = re.sub(r"questions_per_set: \w+", "questions_per_set: null", block)
+    block = re.sub(r"questions_per_set: \w+", "questions_per_set:", block)
     begin, stop = _span(block, r"^    data:", 4)
     block = _rename_anchors(f"{block[:begin]}{data}{block[stop:]}", name)
     return f"{text[:end]}{block}{text[end:]}"
 
 
 def _rename_anchors(block: str, name: str) -> str:
-    """Rename the anchors that the block defines, because YAML allows each anchor only once."""
+    """Rename the anchors that the block defines, because YAML allows each anchor only once. An
+    anchor that only other profiles use goes."""
     for anchor in set(re.findall(r"(?<=[\s\[,])&(\w+)", block)):
-        block = re.sub(rf"(?<=[\s\[,])([&*]){anchor}\b", rf"\1{name}_{anchor}", block)
+        if re.search(rf"(?<=[\s\[,])\*{anchor}\b", block):
+            block = re.sub(rf"(?<=[\s\[,])([&*]){anchor}\b", rf"\1{name}_{anchor}", block)
+        else:
+            block = re.sub(rf" &{anchor}\b", "", block)
     return block
 
 

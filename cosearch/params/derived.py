@@ -83,7 +83,9 @@ def systems_of(rows: Mapping[str, Row], places: Sequence[int]) -> dict[str, Syst
         for place in places if row.grid else ():
             label = f"{row.label}, K grid {place}"
             change = {"label": label, "grid": place}
-            systems[f"{name}_grid_{place}"] = systems[name].model_copy(update=change)
+            if (own := f"{name}_grid_{place}") in rows:
+                raise ValueError(f"rows.{own}: the row {name} has an evaluation of this name")
+            systems[own] = systems[name].model_copy(update=change)
     return systems
 
 

@@ -4,6 +4,7 @@ A stage asks for blocks by name. What it asked for is remembered, and a stage ma
 its identity holds (``run/reads.py``), so that no value changes a result unnoticed.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,6 +38,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The fast loader where PyYAML was built with it; both read the same."""
 SectionT = TypeVar("SectionT", bound=Section)
 Value = TypeVar("Value")
+_ROW_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _METHOD_PARTS = frozenset(Method.model_fields)
 _PROFILE_PARTS = frozenset({"train", "agent", "ranker", "models"})
 
@@ -185,7 +187,7 @@ def load_settings(profile: str, path: Path = Path("params.yaml")) -> Settings:
     """Read and check all of params.yaml. Raises ConfigError with one line per fault."""
     raw = _read(path)
     for name in BESIDE:
-        raw |= _read(path.with_name(f"{name}.yaml"))
+        raw |= _read_beside(path.with_name(f"{name}.yaml"), raw)
     try:
         file = File.model_validate(raw)
     except ValidationError as error:
@@ -204,6 +206,16 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: {type(raw).__name__}, not a mapping")
+    return raw
+
+
+def _read_beside(path: Path, above: Mapping[str, Any]) -> dict[str, Any]:
+    """A file that holds the one block that it is named after, which params.yaml must not hold."""
+    raw = _read(path)
+    if strange := sorted(raw.keys() ^ {path.stem}):
+        raise ConfigError(f"{path}: holds the block {path.stem!r} and no other, not {strange[0]!r}")
+    if path.stem in above:
+        raise ConfigError(f"{path}: params.yaml has a block {path.stem!r} too")
     return raw
 
 
@@ -227,11 +239,19 @@ def _check_rows(settings: Settings) -> None:
     """Every row starts from models that profiles know, and its overrides fit their schema."""
     known = {*Models.model_fields, FIXED_RANKER}
     for name, row in settings.rows.items():
+        if not _ROW_NAME.fullmatch(name) or name == BASE:
+            raise ConfigError(
+                f"rows.{name}: a name has lower case letters, digits and underscores, and is not"
+                f" {BASE!r}"
+            )
         if unknown := sorted(set(row.models.values()) - known):
             raise ConfigError(f"rows.{name}.models: no {unknown[0]!r}; there are {sorted(known)}")
         if row.models_of is not None and row.models_of not in settings.variants:
             raise ConfigError(f"rows.{name}.models_of: {row.models_of!r} is no row that is trained")
-        _check_overrides(f"rows.{name}.set", settings, row.set)
+        try:
+            _check_overrides(f"rows.{name}.set", settings, row.set)
+        except ValidationError as error:
+            raise ConfigError(f"rows.{name}.set: {_explain(error)}") from None
 
 
 def _check_tables(settings: Settings) -> None:

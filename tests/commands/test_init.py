@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 import yaml
+from dvc.utils.serialize import modify_yaml
 
 from cosearch.__main__ import main
 from cosearch.commands.init import add_profile, make_profile
 from cosearch.data.assemble import assemble, read_questions
-from cosearch.files.artifacts import Paths
+from cosearch.files.artifacts import Paths, read_json
+from cosearch.files.hashes import hash_folder
 from cosearch.params import blocks
+from cosearch.params.rows_file import check_rows, profile_folders
 from cosearch.params.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
+PATTERN = "profiles/mini/profile.yaml"
 
 
 def write_lines(path: Path, rows: list[Any]) -> Path:
@@ -38,7 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "project"
     root.mkdir()
     (root / "profiles" / "mini").mkdir(parents=True)
-    for name in ("params.yaml", "dvc.yaml", "profile.yaml", "profiles/mini/profile.yaml"):
+    for name in ("params.yaml", "plan.yaml", "hub.yaml", "dvc.yaml", "profile.yaml", PATTERN):
         shutil.copyfile(ROOT / name, root / name)
     (root / "models").mkdir()
     (tmp_path / "mine").mkdir()
@@ -75,6 +79,8 @@ def test_fifty_questions_become_a_profile_that_loads(
     assert {q.golds[0] for rows in found.values() for q in rows} == {
         f"writer {n}" for n in range(50)
     }
+    with modify_yaml(str(project / "params.yaml")):
+        pass  # as `dvc exp run -S` writes it
     after = (project / "params.yaml").read_text("utf-8")
     start = after.index("  books:")
     added = len(after) - len(before)
@@ -89,10 +95,25 @@ def test_the_folder_leads_to_the_graph_and_the_models(project: Path) -> None:
     assert (folder / "params.yaml").samefile(project / "params.yaml")
     told, pattern = (
         yaml.safe_load(path.read_text("utf-8"))
-        for path in (folder / "profile.yaml", ROOT / "profiles/mini/profile.yaml")
+        for path in (folder / "profile.yaml", ROOT / PATTERN)
     )
-    assert told == pattern | {"profile": "books"}
+    assert told == pattern | {"profile": "books", "folder": "profiles/books"}
     assert (project / "models" / "books").samefile(project / "models" / "mini")
+    check_rows(load_settings("books"), folder)
+    assert profile_folders() == {
+        "tiny": Path(), "books": Path("profiles/books"), "mini": Path("profiles/mini"),
+    }  # fmt: skip
+    assert read_json(project / "models" / "books.json") == {}
+
+
+def test_models_that_are_there_are_recorded(project: Path) -> None:
+    for name in ("encoder", "agent"):
+        (project / "models" / "tiny" / name).mkdir(parents=True)
+        (project / "models" / "tiny" / name / "config.json").write_text("{}")
+    init("--like", "tiny")
+    folders = ["models/books/agent", "models/books/encoder"]
+    hashes = {folder: hash_folder(Path(folder)) for folder in folders}
+    assert read_json(project / "models" / "books.json") == hashes
 
 
 def test_splits_that_rows_name_are_kept(project: Path, tmp_path: Path) -> None:
