@@ -10,21 +10,25 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from dvc.cli.parser import get_main_parser
 
 from cosearch.__main__ import _parser
+from cosearch.params.blocks import File
+from cosearch.params.rows import MethodName
+from cosearch.params.settings import BESIDE, Settings
 from tests.pipeline.documents import example_parameters, simple_commands
 from tests.pipeline.project import ROOT
 
 Words = Sequence[str]
 ANYWHERE = {
-    "bash", "set", "source", "printf", "head", "scontrol",
+    "bash", "set", "source", "printf", "head", "cp", "scontrol",
     "git", "pip", "ray", "vllm",
 }  # fmt: skip
 """Of the shell, or of tools that this environment lacks; ``bash -n`` parses their lines."""
@@ -38,15 +42,28 @@ def check(words: Words) -> None:
 
 
 @cache
+def graph() -> Mapping[str, Any]:
+    """What rows.yaml would tell DVC under the documents' parameters. A row of a method that the
+    documents add counts with the method of the row that it is like."""
+    params = deepcopy(parameters())
+    for row in params["rows"].values():
+        if row.get("method", "react") not in get_args(MethodName):
+            del row["method"]
+    for name in BESIDE:
+        params |= yaml.safe_load((ROOT / f"{name}.yaml").read_text("utf-8"))
+    return Settings(File.model_validate(params), "tiny").graph.model_dump()
+
+
+@cache
 def stage_names() -> frozenset[str]:
     """Every stage of dvc.yaml under the documents' parameters."""
-    graph = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"]
-    found = set(graph)
-    for name, block in graph.items():
-        rows: Any = block.get("foreach", block.get("matrix", {}).get("seed"))
-        if isinstance(rows, str):
-            rows = parameters()[rows.strip("${}")]
-        found |= {f"{name}@{row}" for row in rows or ()}
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"]
+    found = set(stages)
+    for name, block in stages.items():
+        rows = block.get("foreach", block.get("matrix", {}).get("seed"))
+        if rows is not None:
+            key = rows.removeprefix("${graph.").removesuffix("}")
+            found |= {f"{name}@{row}" for row in graph()[key]}
     return frozenset(found)
 
 
@@ -92,7 +109,7 @@ def check_python(words: Words) -> None:
 
 
 def check_stage(module: str, given: Words) -> None:
-    """A stage's page names its axes; their values are a profile, a row, a seed or a scope."""
+    """A stage's page names its axes; their values are a profile, and an instance in the graph."""
     page = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     calls = [
         node
@@ -103,9 +120,15 @@ def check_stage(module: str, given: Words) -> None:
     assert flags(given) == {"--profile", *(f"--{axis}" for axis in axes)}, f"{module}: {given}"
     values = dict(zip(given[::2], given[1::2], strict=True))
     assert values["--profile"] in parameters()["profiles"], given
-    row = values.get("--row", "$ROW")
-    rows = {*parameters()["trainings"], *parameters()["evaluations"]}
-    assert row.startswith("$") or row in rows, f"no row {row}"
+    known = {
+        "row": {*graph()["trainings"], *graph()["evaluations"]},
+        "rows": set(graph()["collections"]),
+        "seed": {str(seed) for seed in graph()["seeds"]},
+        "scope": set(graph()["scopes"]),
+    }
+    for axis in axes:
+        value = values[f"--{axis}"]
+        assert value.startswith("$") or value in known[axis], f"no {axis} {value}"
 
 
 def check_make(words: Words) -> None:

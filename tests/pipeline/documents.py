@@ -95,14 +95,11 @@ def _bare(words: Sequence[str]) -> list[str]:
 
 
 def example_parameters() -> dict[str, Any]:
-    """params.yaml with every yaml block of the documents merged in. Anchors of the one are known
-    in the others; a list grows, any other value is replaced."""
-    text = (ROOT / "params.yaml").read_text("utf-8")
-    edits = [block.text for block in blocks() if block.language == "yaml"]
-    for number, edit in enumerate(edits):
-        text += f"_edit_{number}:\n" + re.sub(r"^(?=.)", "  ", edit, flags=re.MULTILINE)
-    params: dict[str, Any] = yaml.safe_load(text)
-    return with_edits(params, [params.pop(f"_edit_{number}") for number in range(len(edits))])
+    """params.yaml with every yaml block of the documents merged in: a new row stands after the
+    others, and a value that is there already is replaced."""
+    params: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+    edits = [yaml.safe_load(block.text) for block in blocks() if block.language == "yaml"]
+    return with_edits(params, edits)
 
 
 def with_edits(params: dict[str, Any], edits: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -118,8 +115,6 @@ def _merge(into: dict[str, Any], edit: dict[str, Any]) -> None:
     for key, value in edit.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value)
-        elif isinstance(value, list):
-            into[key] = [*into[key], *value]
         else:
             into[key] = value
 

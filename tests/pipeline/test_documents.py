@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from copy import deepcopy
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,10 @@ from tests.pipeline.documents import (
     blocks,
     simple_commands,
 )
-from tests.pipeline.project import Project
+from tests.pipeline.project import PARAMETERS, Project
 
 BLOCKS = blocks()
-RUN = {"check", "init", "plan", "status"}
+RUN = {"check", "init", "plan", "rows", "status"}
 """Commands of ``python -m cosearch`` that are cheap: they run, and print what is shown."""
 DONE = {("exp", "show"), ("queue", "status")}
 """Commands of DVC that look, and do nothing."""
@@ -57,8 +58,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place with parameters and a user's files, as working folder."""
     for name in ("models", "profiles/mini"):
         (tmp_path / name).mkdir(parents=True)
-    for name in ("params.yaml", "dvc.yaml", "profile.yaml", "profiles/mini/profile.yaml"):
+    for name in (*PARAMETERS, "dvc.yaml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
+    for name in ("profile.yaml", "rows.yaml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+        shutil.copyfile(ROOT / "profiles/mini" / name, tmp_path / "profiles/mini" / name)
     asked = [{"question": f"Who wrote book {n}?", "answer": [f"writer {n}"]} for n in range(50)]
     texts = [{"id": f"p{n}", "title": f"Book {n}", "text": f"By writer {n}."} for n in range(500)]
     for name, rows in (("q", asked), ("c", texts)):
@@ -134,13 +138,15 @@ def check_mention(words: Words) -> None:
 
 def test_the_example_parameters_are_good(tmp_path: Path) -> None:
     named = {block.name for block in BLOCKS if block.language == "yaml"}
-    params = yaml.safe_load(yaml.safe_dump(parameters()))
-    for rows, key in (("evaluations", "system"), ("systems", "method")):  # of the new method
-        params[rows] = {n: row for n, row in params[rows].items() if row[key] != "feedback"}
+    params = deepcopy(parameters())
+    assert params["rows"].pop("feedback")["method"] == "feedback"  # no method without its code
+    for name in PARAMETERS:
+        shutil.copyfile(ROOT / name, tmp_path / name)
     write_parameters(tmp_path, params)
     settings = load_settings("mine", tmp_path / "params.yaml")
     assert len(named) == 3
-    assert settings.file.variants["no_gate"].set == {"reward.gamma": 0.0}
+    assert settings.variants["no_gate"].set == {"reward.gamma": 0.0}
+    assert settings.tables.ablations.rows[-1].label == "w/o gate"
     assert {"train@no_gate-0", "evaluate@no_gate-0", "evaluate@feedback-0"} <= stage_names()
 
 
@@ -161,6 +167,8 @@ def test_dvc_plans_and_queues_what_is_written(tmp_path: Path) -> None:
     """What would train is planned, in one process; what only looks or queues is done."""
     project = Project.make(tmp_path)
     write_parameters(tmp_path, parameters())
+    add_method(tmp_path)
+    project.command("python", "-m", "cosearch", "rows")
     (tmp_path / ".dvc" / "config").write_text("[core]\n    analytics = false\n")
     (tmp_path / ".gitignore").write_text("__pycache__/\n")
     shutil.copyfile(ROOT / ".dvcignore", tmp_path / ".dvcignore")
@@ -200,30 +208,36 @@ def test_a_new_method_is_what_the_document_says(reproduced: Project, tmp_path: P
     folder = tmp_path / "project"
     shutil.copytree(reproduced.folder, folder, ignore=shutil.ignore_patterns(".runs", "report"))
     project = Project(folder)
-    (code,) = (block.text for block in BLOCKS if block.language == "python")
-    (folder / code.splitlines()[0].removeprefix("# ")).write_text(code, "utf-8")
-    for block in BLOCKS:
-        if block.language == "diff":
-            apply_diff(block.text, folder)
+    add_method(folder)
 
     def add(params: dict[str, Any]) -> None:
-        for rows, name in (("systems", "feedback"), ("evaluations", "feedback-0")):
-            params[rows][name] = parameters()[rows][name]
+        params["rows"]["feedback"] = parameters()["rows"]["feedback"]
 
     project.edit(add)
-    (words,) = (
+    commands = [
         command.words
         for block in BLOCKS
         if block.file == "docs/methods.md" and block.language == "console"
         for command in block.commands()
-    )
-    project.command(*words)
+    ]
+    assert [words[0] for words in commands] == ["python", "dvc"]
+    for words in commands:
+        project.command(*words)
     made = folder / "artifacts/tiny/evaluate/more/seed_0/feedback"
     asked = pl.read_parquet(made / "predictions.parquet")["question"].to_list()
     searched = pl.read_parquet(made / "calls.parquet")["query"].to_list()
     assert len(asked) == len(searched) == 28
     for question, query in zip(asked, searched, strict=True):
         assert query.startswith(f"{question} ") and len(query) > len(question) + 1
+
+
+def add_method(folder: Path) -> None:
+    """Write the method of the documents into the code of a project."""
+    (code,) = (block.text for block in BLOCKS if block.language == "python")
+    (folder / code.splitlines()[0].removeprefix("# ")).write_text(code, "utf-8")
+    for block in BLOCKS:
+        if block.language == "diff":
+            apply_diff(block.text, folder)
 
 
 ABSENT = """
@@ -237,11 +251,12 @@ python -m stages.absent
 python -m stages.train --profile tiny
 python -m stages.train --profile tiny --row absent
 python -m stages.train --profile absent --row cosearch-0
+python -m stages.tables --profile tiny --scope core_seeds
 dvc repro --absent
 dvc repro absent@0
 dvc repro profiles/absent/dvc.yaml:data
 dvc exp run --set-param absent.key=1 data
-dvc exp run --set-param seeds=one data
+dvc exp run --set-param seed_count=one data
 export NOBODY_READS_THIS=1
 prefect absent
 deepspeed --absent --module stages.data --profile tiny
