@@ -1,4 +1,5 @@
-"""``python -m cosearch status``: tells which stages run, how far they are, and which have died.
+"""``python -m cosearch status``: tells which stages run, how far they are, and which have died, and
+what was edited since the identities of the stages were written.
 
 The command reads the leases of the stages and needs no server.
 """
@@ -8,6 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cosearch.files.artifacts import Paths
+from cosearch.params.rows_file import profile_folders
+from cosearch.params.settings import load_settings
+from cosearch.run.identity import outdated
 from cosearch.run.lease import read_lease
 
 RUNS = Path(".runs")
@@ -30,6 +35,23 @@ def show_status() -> None:
     """Print the ``status`` of the project in the current folder."""
     lines = status(RUNS, time.time())
     print("\n".join(lines) if lines else "nothing runs, and nothing was left unfinished")
+    for line in edits():
+        print(line)
+
+
+def edits(root: Path = Path()) -> list[str]:
+    """One line per edit since the identities of a profile were written, with the number of stages
+    that run again for it."""
+    lines = []
+    for profile in profile_folders(root):
+        paths = Paths(profile)
+        if not paths.identity("data").is_file():
+            continue
+        settings = load_settings(profile, root / "params.yaml")
+        for words, stages in outdated(settings, paths).items():
+            more = f" and {len(stages) - 1} more stages" if len(stages) > 1 else ""
+            lines.append(f"{profile}: {words}: {stages[0]}{more} will run again")
+    return lines
 
 
 def _line(said: Mapping[str, Any], alive: bool, now: float) -> str:

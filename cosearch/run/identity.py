@@ -32,6 +32,10 @@ class Identity:
     models: Mapping[str, str]
     code: Mapping[str, str]
 
+    def text(self) -> str:
+        """The file that DVC takes the hash of."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+
     def check(self, path: Path) -> None:
         """Raises ValueError where the file that DVC saw tells of other parameters, models or
         code."""
@@ -81,11 +85,26 @@ def instances(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, {}
 
 
+def identities(settings: Settings) -> list[Identity]:
+    """The identity of every instance in the graph of a profile."""
+    return [identity_of(settings, name, axes) for name, axes in instances(settings)]
+
+
 def write_identities(settings: Settings, paths: Paths) -> int:
     """Write the identity of every instance; returns how many there are."""
-    every = [identity_of(settings, name, axes) for name, axes in instances(settings)]
+    every = identities(settings)
+    paths.identity("any").parent.mkdir(parents=True, exist_ok=True)
     for identity in every:
-        path = paths.identity(identity.stage)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(identity), indent=1, sort_keys=True) + "\n", "utf-8")
+        paths.identity(identity.stage).write_text(identity.text(), "utf-8")
     return len(every)
+
+
+def outdated(settings: Settings, paths: Paths) -> dict[str, list[str]]:
+    """What has changed since the identities were written, in words -> the instances that it
+    changes. Instances without a file are left out."""
+    found: dict[str, list[str]] = {}
+    for identity in identities(settings):
+        path = paths.identity(identity.stage)
+        for line in differences(read_json(path), asdict(identity)) if path.is_file() else ():
+            found.setdefault(line, []).append(identity.stage)
+    return found
