@@ -20,6 +20,7 @@ from cosearch.__main__ import main
 from cosearch.params.settings import load_settings
 from tests.pipeline.commands import Words, check, parameters, stage_names
 from tests.pipeline.documents import (
+    DOCUMENTS,
     ROOT,
     Block,
     Command,
@@ -116,9 +117,9 @@ def test_every_script_parses_and_names_what_exists(block: Block) -> None:
         check(command.words)
 
 
-@pytest.mark.parametrize("file", sorted({block.file for block in BLOCKS}))
-def test_commands_inside_sentences_exist(file: str) -> None:
-    for found in PROSE.findall((ROOT / file).read_text("utf-8")):
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_inside_sentences_exist(path: Path) -> None:
+    for found in PROSE.findall(path.read_text("utf-8")):
         for words in simple_commands(found):
             if not any(word.isupper() or word == "..." for word in words):
                 check_mention(words)
