@@ -53,7 +53,7 @@ def obtain(settings: Settings, root: Path, get: Download, say: Callable[[str], N
     if lacking := [name for name in wanted if not (root / name / "config.json").is_file()]:
         raise ValueError(
             f"no model in {', '.join(lacking)}: place them there, or say in hub.{owner} of"
-            " params.yaml where they come from"
+            " hub.yaml where they come from"
         )
 
 

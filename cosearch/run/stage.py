@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from cosearch.engines.policies.build import serve_rank
 from cosearch.files.artifacts import Paths, write_json
+from cosearch.files.model_record import check_models
 from cosearch.params import blocks
 from cosearch.params.rows_file import check_rows, profile_folders
 from cosearch.params.settings import Settings, load_settings
@@ -141,6 +142,7 @@ def _run(
     if name in READS:
         identity = identity_of(settings, name, values)
         identity.check(paths.identity(title))
+        check_models(identity.models)
         settings = settings.only(READS[name].names)
     with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
         watching = monitor_of(

@@ -13,7 +13,6 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.files.artifacts import move_folder, named, write_json
 from cosearch.files.hashes import hash_files, hash_folders
-from cosearch.files.model_record import check_models
 from cosearch.params import blocks
 from cosearch.params.derived import EVALUATED_AS, FIXED_RANKER
 from cosearch.params.rows import Training, Variant
@@ -128,7 +127,6 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
     simulated = "simulator" in variant.models
     simulator = settings.section(blocks.Simulator) if simulated else None
     folders = role_folders(parts, variant, stage.paths.needed(row.needs))
-    check_models(stage.identity.models)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory, supervised = Remembering(retriever, corpus), supervision(stage)
     with open_run(stage, hash_folders(folders.values()), memory) as store, ExitStack() as stack:

@@ -7,7 +7,6 @@ from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.data.lists import read_list_sources
 from cosearch.files.artifacts import move_folder, named, read_json, write_json
-from cosearch.files.model_record import check_models
 from cosearch.params import blocks
 from cosearch.rollouts.pipelines import generative_ranker
 from cosearch.rollouts.policy import serving
@@ -38,7 +37,6 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     if not block.rounds:
         write_json(target / RECORD, {"ranker": folder})
         return
-    check_models(stage.identity.models)
     sizes = stage.settings.section(blocks.Train)
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     sources = read_list_sources(stage.paths)

@@ -10,7 +10,8 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A project that ran to its end and was never disturbed."""
     lab = make_lab(tmp_path_factory.mktemp("calm") / "project")
     row = ("--row", "cosearch-0")
-    for stage, *words in (["data"], ["encode"], ["index"], ["train", *row], ["evaluate", *row]):
+    first = (["identity"], ["data"], ["encode"], ["index"])
+    for stage, *words in (*first, ["train", *row], ["evaluate", *row]):
         ended = lab.stage(stage, *words)
         assert ended.code == 0, ended.said
     return lab

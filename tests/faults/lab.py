@@ -20,9 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from cosearch.params.rows_file import write_rows
+from cosearch.params.settings import load_settings
 from tests.pipeline.project import ROOT, SETS
+from tests.settings import write_params
 
 OURS = f"{ROOT / 'cosearch'}{os.sep}"
 Prepare = Callable[[], object]
@@ -36,7 +37,7 @@ HEAVY = (
     ),
     *(
         f"stages.{name}"
-        for name in ("data", "encode", "index", "train", "fixed_ranker", "evaluate")
+        for name in ("identity", "data", "encode", "index", "train", "fixed_ranker", "evaluate")
     ),
 )
 """What every child would import anew."""
@@ -127,15 +128,16 @@ def _exit_code(end: SystemExit) -> int:
 
 def make_lab(folder: Path) -> Lab:
     """The shipped models under the smallest parameters that still have every part."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-    _shrink(params)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), "utf-8")
+    path = write_params(folder, _shrink)
+    shutil.copyfile(ROOT / "profile.yaml", folder / "profile.yaml")
+    write_rows(load_settings("tiny", path), folder)
     (folder / "models").symlink_to(ROOT / "models")
     return Lab(folder)
 
 
 def _shrink(params: dict[str, Any]) -> None:
+    params["seed_count"] = 1
     tiny = params["profiles"]["tiny"]
     for name in SETS:
         tiny["data"]["sets"][name] |= {"train": 4, "dev": 1, "test": 1}

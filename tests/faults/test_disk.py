@@ -99,20 +99,20 @@ def test_a_damaged_file_of_the_state_is_named(lab: Lab, name: str, damage: str) 
 
 def other_code(changes: dict[str, str]) -> Prepare:
     """The program as if it had been edited."""
-    return partial(_be_other, origin.origin() | changes)
+    return partial(_be_other, changes)
 
 
-def _be_other(now: dict[str, str]) -> None:
-    resume.origin = lambda: now  # type: ignore[attr-defined]
+def _be_other(changes: dict[str, str]) -> None:
+    resume.origin = lambda code: origin.origin(code) | changes  # type: ignore[attr-defined]
 
 
 def test_changed_code_is_refused_or_recorded(
     calm: Lab, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun(lab)
-    changed = other_code({"cosearch/train": "0" * 64, "torch": "9.9"})
+    changed = other_code({"cosearch/train/loop.py": "0" * 16, "torch": "9.9"})
     line = complaint(lab, changed)
-    assert "cosearch/train: " in line and "torch: " in line and f"set {resume.ACCEPT}=1" in line
+    assert "train/loop.py changed; torch " in line and f"set {resume.ACCEPT}=1" in line
     monkeypatch.setenv(resume.ACCEPT, "1")
     ended = lab.stage(*TRAIN, prepare=changed)
     assert ended.code == 0, ended.said
@@ -126,14 +126,16 @@ def test_a_new_run_names_what_is_different(lab: Lab) -> None:
     begun(lab)
     path = lab.folder / "params.yaml"
     params: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
-    params["variants"]["cosearch"]["set"] = {"reward.gamma": 0.4}
+    params["rows"]["cosearch"]["set"] = {"reward.gamma": 0.4}
     path.unlink()
     path.write_text(yaml.safe_dump(params), "utf-8")
+    assert "older than the project (reward.gamma 0.5 -> 0.4" in complaint(lab)
+    assert lab.stage("identity").code == 0
     ended = lab.stage(*TRAIN)
     assert ended.code == 0, ended.said
     said = " ".join(ended.said.split())
     assert "a new run; against the last one (kept in .runs/tiny/train@cosearch-0/" in said
-    assert "parameters.method.reward.gamma: 0.5 -> 0.4" in said
+    assert "reward.gamma 0.5 -> 0.4" in said
 
 
 def test_a_damaged_model_is_not_evaluated(lab: Lab) -> None:

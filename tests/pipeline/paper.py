@@ -15,9 +15,11 @@ from typing import Any
 
 import yaml
 
+from cosearch.commands.models import record
 from cosearch.data.world import World, build_world
-from tests.pipeline.project import Project
+from tests.pipeline.project import ROOT, Project
 
+PROFILE = "profiles/paper/profile.yaml"
 FOLDERS = {"large": "shared", "encoder": "encoder"}
 """Models of profile paper that variant ``cosearch`` uses, and what stands in for them."""
 ROWS = {"train": 6, "dev": 2, "test": 2}
@@ -38,11 +40,14 @@ SECONDS = 600
 def make_paper_project(folder: Path) -> Project:
     """Code, substituted parameters, models, questions and corpus."""
     project = Project.copy(folder)
+    (folder / PROFILE).parent.mkdir(parents=True)
+    shutil.copyfile(ROOT / PROFILE, folder / PROFILE)
     project.edit(substitute)
     for name, source in FOLDERS.items():
         shutil.copytree(folder / "models/tiny" / source, folder / "models/paper" / name)
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     write_files(params["profiles"]["paper"]["data"], folder)
+    record("paper", folder)
     return project
 
 

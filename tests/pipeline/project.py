@@ -72,6 +72,13 @@ class Project:
         self.command(*command, "stages.identity", "--profile", "tiny", check=False)
         return self.command(*command, f"stages.{name}", "--profile", "tiny", *words, check=check)
 
+    def stale(self, *targets: str) -> set[str]:
+        """Stage instances whose command, identity or data are not those of their last run, of all
+        that ``targets`` need. Identities are written anew; nothing else runs."""
+        self.command("dvc", "repro", "-q", "identity")
+        plan = self.command("dvc", "repro", "--dry", *targets).stdout
+        return ran(plan)
+
     def environment(self) -> dict[str, str]:
         """One thread, no network, no GPU for trainers, this interpreter first on the path."""
         return os.environ | {
@@ -96,6 +103,11 @@ class Project:
             for path in sorted(root.glob(pattern))
             if path.is_file()
         }
+
+
+def ran(told: str) -> set[str]:
+    """Stages that ``dvc repro`` says it runs."""
+    return {line.split("'")[1] for line in told.splitlines() if line.startswith("Running stage")}
 
 
 def shrink(params: dict[str, Any]) -> None:

@@ -1,13 +1,15 @@
 """Where the models of a profile come from that trains none of its own."""
 
+import copy
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
 from cosearch.params.settings import Settings, load_settings
 from stages.base_models import obtain
+from tests.settings import write_params
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,14 +21,15 @@ def unreachable(kind: str, repo: str, revision: str, name: str) -> Path:
 
 def copied(profile: str, like: str, root: Path) -> Settings:
     """Settings of a new profile after the pattern of another, as `init` writes them."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-    block = yaml.safe_load(yaml.safe_dump(params["profiles"][like]))
-    block["data"] = params["profiles"]["mini"]["data"]
-    for name, folder in block["models"].items():
-        block["models"][name] = folder and folder.replace(f"/{like}/", f"/{profile}/")
-    params["profiles"][profile] = block
-    (root / "params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    return load_settings(profile, root / "params.yaml")
+
+    def add(params: dict[str, Any]) -> None:
+        block = copy.deepcopy(params["profiles"][like])
+        block["data"] = params["profiles"]["mini"]["data"]
+        for name, folder in block["models"].items():
+            block["models"][name] = folder and folder.replace(f"/{like}/", f"/{profile}/")
+        params["profiles"][profile] = block
+
+    return load_settings(profile, write_params(root, add))
 
 
 def test_models_of_profile_paper_come_from_the_hub(tmp_path: Path) -> None:

@@ -71,7 +71,18 @@ def test_a_missing_model_is_named(broken: Project) -> None:
         line = complaint(broken, "evaluate", "--row", "direct-0")
     finally:
         broken.edit(back)
-    assert "models/nowhere" in line and "params.yaml" in line
+    assert "no record of models/nowhere" in line and "`python -m cosearch models" in line
+
+
+def test_a_model_that_is_not_the_recorded_one_is_named(broken: Project) -> None:
+    weights = broken.folder / "models/tiny/agent/model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    try:
+        line = complaint(broken, "evaluate", "--row", "direct-0")
+    finally:
+        weights.write_bytes(content)
+    assert "models/tiny/agent: its hash is" in line and "its record says" in line
 
 
 def test_a_question_without_golds_is_named(broken: Project, tmp_path: Path) -> None:

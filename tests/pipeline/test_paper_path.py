@@ -24,7 +24,7 @@ LR = 1e-6
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose variant ``cosearch`` was trained for a round over DeepSpeed."""
     project = make_paper_project(tmp_path_factory.mktemp("paper"))
-    run_stages(project, "data", "encode", "index")
+    run_stages(project, "identity", "data", "encode", "index")
     run_row(project, "train", "cosearch-0")
     return project
 

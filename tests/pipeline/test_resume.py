@@ -53,7 +53,7 @@ def test_a_kill_changes_no_byte(copy: Project, reproduced: Project, method: str,
 
 def test_other_parameters_start_another_run(copy: Project) -> None:
     copy.command(sys.executable, "-c", KILLER.format(method="save", nth=1), check=False)
-    copy.edit(lambda params: params["variants"]["cosearch"].update(set={"reward.gamma": 0.4}))
+    copy.edit(lambda params: params["rows"]["cosearch"].update(set={"reward.gamma": 0.4}))
     copy.stage(*COMMAND)
     left = list(copy.folder.glob(".runs/tiny/train@cosearch-0/*/state"))
     assert len(left) == 1

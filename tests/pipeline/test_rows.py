@@ -1,49 +1,41 @@
 """Every row of params.yaml, trained and evaluated in small, through the code that stages call."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 
 from cosearch.evaluation.systems import evaluate_system
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, Paths, read_json
 from cosearch.params.rows import Evaluation, Training
 from cosearch.params.settings import load_settings
 from cosearch.rollouts.trained import read_trained
+from cosearch.run.identity import identity_of
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train.joint import train_variant
-from tests.pipeline.project import ROOT, Project
+from tests.pipeline.project import Project
+from tests.settings import tiny
 
-FILE = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
-TRAININGS = [name for name, row in FILE["trainings"].items() if row["seed"] == 0]
-EVALUATIONS = [name for name, row in FILE["evaluations"].items() if row["seed"] == 0]
+SETTINGS = tiny()
+TRAININGS = [name for name, row in SETTINGS.graph.trainings.items() if row.seed == 0]
+EVALUATIONS = [name for name, row in SETTINGS.graph.evaluations.items() if row.seed == 0]
 
 
 @pytest.fixture(scope="module")
 def folder(reproduced: Project) -> Iterator[Path]:
-    """The reproduced project as working folder, with every row of the shipped parameters."""
-    before = Path.cwd()
-    path = reproduced.folder / "params.yaml"
-    cut = path.read_text("utf-8")
-    params: dict[str, Any] = yaml.safe_load(cut)
-    params |= {rows: FILE[rows] for rows in ("trainings", "evaluations")}
-    path.write_text(yaml.safe_dump(params, sort_keys=False), "utf-8")
-    os.chdir(reproduced.folder)
-    try:
+    """The reproduced project, which has every row, as working folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(reproduced.folder)
         yield reproduced.folder
-    finally:
-        os.chdir(before)
-        path.write_text(cut, "utf-8")
 
 
 def stage(name: str, row: str) -> Stage:
-    return Stage(name, load_settings("tiny"), Paths("tiny"), {"row": row}, Progress())
+    settings, axes = load_settings("tiny"), {"row": row}
+    identity = identity_of(settings, name, axes)
+    return Stage(name, settings, Paths("tiny"), axes, Progress(), identity)
 
 
 def trained(name: str) -> Path:
@@ -61,9 +53,9 @@ def test_every_variant_trains(folder: Path, name: str) -> None:
     target = trained(name)
     left = read_trained(target)
     assert left.diverged is None
-    variant = FILE["variants"][name.rpartition("-")[0]]
-    assert left.models.keys() == variant["models"].keys()
-    for role in variant["train"]:
+    variant = SETTINGS.variants[name.rpartition("-")[0]]
+    assert left.models.keys() == variant.models.keys()
+    for role in variant.train:
         assert (Path(left.models[role]) / "model.safetensors").is_file()
     frame = pl.read_parquet(target / "rollouts" / "round_001.parquet")
     assert frame.schema == ROLLOUT_SCHEMA
@@ -75,7 +67,7 @@ def test_every_system_is_evaluated(folder: Path, name: str) -> None:
     here = stage("evaluate", name)
     row: Evaluation = here.settings.evaluation(name)
     if row.needs.startswith("train/"):
-        trained(f"{FILE['systems'][row.system]['variant']}-{row.seed}")
+        trained(f"{SETTINGS.systems[row.system].variant}-{row.seed}")
         moved = row.model_copy(update={"needs": f"../../rows/{row.needs}"})
     else:
         moved = row

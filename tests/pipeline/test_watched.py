@@ -17,7 +17,7 @@ from tests.flows.ui import Prefect
 from tests.pipeline.project import ROOT, Project
 
 TARGET = "train@cosearch-0"
-STAGES = {"base_models", "data", "encode", "index", TARGET}
+STAGES = {"base_models", "identity", "data", "encode", "index", TARGET}
 MADE = ("data/**/*", "encoded/**/*", "index/**/*")
 TRAINED = ("train/core/seed_0/cosearch/**/*",)
 PHASES = ("rollout", "score", "update_agent", "update_ranker", "evaluate", "checkpoint")
