@@ -39,7 +39,7 @@ CHOSEN: Mapping[str, tuple[Choice, ...]] = {
     f"{_JUDGES}.likelihood": (("judge.kind", "likelihood"),),
     f"{_JUDGES}.endpoint": (("judge.kind", "endpoint"),),
 }
-"""Engines that are imported only where they are used -> the settings that name them. One of them
+"""Modules that are imported only where they are used -> the settings that name them. One of them
 counts for a row only if the row's settings name it."""
 DATA: Mapping[str, str] = {
     "cosearch.core.prompts": "cosearch/core/templates",
