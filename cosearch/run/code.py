@@ -21,11 +21,14 @@ APART = ("cosearch.run", "cosearch.params")
 values that the identity holds resolved."""
 
 Choice = tuple[str, str]
-"""A pattern of a setting's dotted key, and the value that it has where the engine is used."""
+"""Patterns of a setting's dotted key and of the value that it has where the module is used."""
 _POLICIES, _JUDGES = "cosearch.engines.policies", "cosearch.engines.judges"
+_RETRIEVAL = "cosearch.engines.retrieval"
 _HF: tuple[Choice, ...] = (("*.engine", "hf"), ("judge.kind", "likelihood"))
 _VLLM: tuple[Choice, ...] = (("*.engine", "vllm"),)
 _DEEPSPEED: tuple[Choice, ...] = (("train.engine", "deepspeed"),)
+_TRAINING: tuple[Choice, ...] = (("train.engine", "*"),)
+_INDEX: tuple[Choice, ...] = (("index.kind", "*"),)
 CHOSEN: Mapping[str, tuple[Choice, ...]] = {
     f"{_POLICIES}.generator_hf": _HF,
     f"{_POLICIES}.generator_vllm": _VLLM,
@@ -36,6 +39,12 @@ CHOSEN: Mapping[str, tuple[Choice, ...]] = {
     f"{_POLICIES}.trainer_deepspeed": _DEEPSPEED,
     f"{_POLICIES}.ranks": _DEEPSPEED,
     f"{_POLICIES}.zero": _DEEPSPEED,
+    f"{_POLICIES}.loss": _TRAINING,
+    f"{_POLICIES}.step": _TRAINING,
+    f"{_RETRIEVAL}.index_faiss": _INDEX,
+    f"{_RETRIEVAL}.index_kinds": _INDEX,
+    f"{_RETRIEVAL}.index_need": _INDEX,
+    f"{_RETRIEVAL}.retriever_faiss": _INDEX,
     f"{_JUDGES}.likelihood": (("judge.kind", "likelihood"),),
     f"{_JUDGES}.endpoint": (("judge.kind", "endpoint"),),
 }
@@ -84,10 +93,10 @@ def code_of(module: str, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_chosen(module: str, flat: Mapping[str, Any]) -> bool:
-    """Whether settings, by dotted key, name an engine; a module that is no engine always counts."""
+    """Whether settings, by dotted key, name a module; one that is not in ``CHOSEN`` always counts."""
     choices = CHOSEN.get(module)
     return choices is None or any(
-        value == wanted and fnmatchcase(key, pattern)
+        fnmatchcase(key, pattern) and fnmatchcase(str(value), wanted)
         for pattern, wanted in choices
         for key, value in flat.items()
     )
