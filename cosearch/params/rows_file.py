@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from cosearch.params.settings import LOADER, ConfigError, Settings
+from cosearch.params.reading import LOADER, ConfigError
+from cosearch.params.settings import Settings
 
 HEAD = "# Made from params.yaml by `python -m cosearch rows`; edit the rows there.\n"
 MEND = "run `python -m cosearch rows`"

@@ -93,7 +93,7 @@ def code_of(module: str, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_chosen(module: str, flat: Mapping[str, Any]) -> bool:
-    """Whether settings, by dotted key, name a module; one that is not in ``CHOSEN`` always counts."""
+    """Whether settings, by dotted key, name a module; one that ``CHOSEN`` lacks always counts."""
     choices = CHOSEN.get(module)
     return choices is None or any(
         fnmatchcase(key, pattern) and fnmatchcase(str(value), wanted)
