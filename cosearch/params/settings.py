@@ -54,6 +54,11 @@ class Settings:
             seen.__dict__[derived] = getattr(self, derived)  # computed once for all instances
         return seen
 
+    def of_seeds(self, count: int) -> "Settings":
+        """The same settings with the first ``count`` seeds of every row."""
+        file = self.file.model_copy(update={"seed_count": count})
+        return Settings(file, self.profile)
+
     def section(self, kind: type[SectionT], overrides: Mapping[str, Any] | None = None) -> SectionT:
         """The profile's block of type ``kind`` with the overrides that concern it."""
         name = _snake(kind.__name__)
