@@ -48,7 +48,7 @@ class Settings:
     allowed: frozenset[str] | None = None
 
     def only(self, names: Iterable[str]) -> "Settings":
-        """The same settings where nothing but ``names`` may be asked for."""
+        """The same settings, which answer only for ``names``."""
         seen = replace(self, asked=set(), allowed=frozenset(names))
         for derived in ("rows", "variants", "systems", "tables", "graph"):
             seen.__dict__[derived] = getattr(self, derived)  # computed once for all instances
