@@ -24,7 +24,7 @@ from cosearch.params.derived import (
     variants_of,
 )
 from cosearch.params.method import Method, Section
-from cosearch.params.reading import ConfigError, read_parameters
+from cosearch.params.reading import ConfigError, read_blocks
 from cosearch.params.rows import Evaluation, Row, System, Tables, Training, Variant, complete
 
 SectionT = TypeVar("SectionT", bound=Section)
@@ -103,9 +103,11 @@ class Settings:
         return {**trained, **system.set, **self._at_grid(system.grid)}
 
     def model_folders(self) -> list[str]:
-        """Every model folder that the profile names, without those that it has none of."""
-        named = self._profile.models.model_dump().values()
-        return sorted({folder for folder in named if folder is not None})
+        """Every model folder that the profile or a row's own ``set`` names."""
+        named = set(self._profile.models.model_dump().values())
+        for row in self.rows.values():
+            named |= set(_under(row.set, "models").values())
+        return sorted(named - {None})
 
     @cached_property
     def rows(self) -> dict[str, Row]:
@@ -182,7 +184,7 @@ class Settings:
 def load_settings(profile: str, path: Path = Path("params.yaml")) -> Settings:
     """Read and check all of params.yaml. Raises ConfigError with one line per fault."""
     try:
-        file = File.model_validate(read_parameters(path))
+        file = File.model_validate(read_blocks(path))
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error)}") from None
     settings = Settings(file, profile)
