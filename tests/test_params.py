@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from cosearch.params import blocks
-from cosearch.params.settings import FIXED_RANKER, ConfigError, load_settings
+from cosearch.params.derived import FIXED_RANKER
+from cosearch.params.reading import ConfigError
+from cosearch.params.settings import load_settings
 from tests.settings import write_params
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
 from cosearch.params.blocks import Agent, File, Models, Profile, Ranker, Train
@@ -25,17 +24,9 @@ from cosearch.params.derived import (
     variants_of,
 )
 from cosearch.params.method import Method, Section
+from cosearch.params.reading import ConfigError, read_blocks
 from cosearch.params.rows import Evaluation, Row, System, Tables, Training, Variant, complete
 
-
-class ConfigError(ValueError):
-    """params.yaml is wrong; the message names the key and what is expected."""
-
-
-BESIDE = ("plan", "hub")
-"""Files beside params.yaml that change no result: plan.yaml and hub.yaml."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The fast loader where PyYAML was built with it; both read the same."""
 SectionT = TypeVar("SectionT", bound=Section)
 Value = TypeVar("Value")
 _ROW_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -107,9 +98,11 @@ class Settings:
         return {**trained, **system.set, **self._at_grid(system.grid)}
 
     def model_folders(self) -> list[str]:
-        """Every model folder that the profile names, without those that it has none of."""
-        named = self._profile.models.model_dump().values()
-        return sorted({folder for folder in named if folder is not None})
+        """Every model folder that the profile or a row's own ``set`` names."""
+        named = set(self._profile.models.model_dump().values())
+        for row in self.rows.values():
+            named |= set(_under(row.set, "models").values())
+        return sorted(named - {None})
 
     @cached_property
     def rows(self) -> dict[str, Row]:
@@ -185,38 +178,13 @@ class Settings:
 
 def load_settings(profile: str, path: Path = Path("params.yaml")) -> Settings:
     """Read and check all of params.yaml. Raises ConfigError with one line per fault."""
-    raw = _read(path)
-    for name in BESIDE:
-        raw |= _read_beside(path.with_name(f"{name}.yaml"), raw)
     try:
-        file = File.model_validate(raw)
+        file = File.model_validate(read_blocks(path))
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error)}") from None
     settings = Settings(file, profile)
     _check_references(settings, path)
     return settings
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file; run from the project's root")
-    try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), LOADER)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{path}: {type(raw).__name__}, not a mapping")
-    return raw
-
-
-def _read_beside(path: Path, above: Mapping[str, Any]) -> dict[str, Any]:
-    """A file that holds the one block that it is named after, which params.yaml must not hold."""
-    raw = _read(path)
-    if strange := sorted(raw.keys() ^ {path.stem}):
-        raise ConfigError(f"{path}: holds the block {path.stem!r} and no other, not {strange[0]!r}")
-    if path.stem in above:
-        raise ConfigError(f"{path}: params.yaml has a block {path.stem!r} too")
-    return raw
 
 
 def _check_references(settings: Settings, path: Path) -> None:

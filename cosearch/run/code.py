@@ -131,6 +131,8 @@ def _told(node: Any) -> Iterator[str]:
     elif isinstance(node, ast.AST):
         yield f"{type(node).__name__}("
         for name, value in sorted(ast.iter_fields(node)):
+            if isinstance(node, ast.JoinedStr):
+                value = [part for part in value if not _is_empty(part)]
             if value not in (None, []) and name not in ("ctx", "type_comment"):
                 yield f"{name}="
                 yield from _told(value)
@@ -152,6 +154,11 @@ def _is_text(node: Any) -> bool:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
+
+
+def _is_empty(part: ast.expr) -> bool:
+    """Whether a part of an f-string is empty text, which Python 3.12 puts after a nested format."""
+    return isinstance(part, ast.Constant) and part.value == ""
 
 
 EMPTY = fingerprint(ast.parse('"""A package that defines nothing."""'))

@@ -32,6 +32,10 @@ class Identity:
     models: Mapping[str, str]
     code: Mapping[str, str]
 
+    def text(self) -> str:
+        """The file that the stage ``identity`` writes."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+
     def check(self, path: Path) -> None:
         """Raises ValueError where the file that DVC saw tells of other parameters, models or
         code."""
@@ -87,5 +91,5 @@ def write_identities(settings: Settings, paths: Paths) -> int:
     for identity in every:
         path = paths.identity(identity.stage)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(identity), indent=1, sort_keys=True) + "\n", "utf-8")
+        path.write_text(identity.text(), "utf-8")
     return len(every)
