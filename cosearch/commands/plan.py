@@ -7,9 +7,7 @@ from cosearch.plan.outlook import Outlook, calibrate, check
 from cosearch.plan.tables import check_table, habits_lines, show_plan
 
 
-def print_plan(
-    profile: str, gpu: str | None, count: int | None, *, seeds: int, rows: bool
-) -> None:
+def print_plan(profile: str, gpu: str | None, count: int | None, *, seeds: int, rows: bool) -> None:
     """Print the plan of every row at its first ``seeds`` seeds, for ``count`` GPUs of a kind; None
     takes those of plan.yaml.
 

@@ -44,10 +44,10 @@ def _check_keys(node: Any) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            if key.value in seen:
+            if (name := str(key.value)) in seen:
                 place = f"line {key.start_mark.line + 1}"
-                raise yaml.YAMLError(f"{key.value!r} stands twice in a block, again in {place}")
-            seen.add(key.value)
+                raise yaml.YAMLError(f"{name!r} stands twice in a block, again in {place}")
+            seen.add(name)
             _check_keys(value)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:

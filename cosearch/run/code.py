@@ -190,7 +190,9 @@ def _imports(tree: ast.AST, *, inside: bool) -> Iterator[str]:
 
 def _statements(node: ast.AST, inside: bool, *, deep: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
-        below = deep or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if isinstance(child, ast.expr):
+            continue
+        below = deep or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         if deep == inside:
             yield child
         yield from _statements(child, inside, deep=below)
