@@ -50,7 +50,7 @@ class Settings:
     def only(self, names: Iterable[str]) -> "Settings":
         """The same settings where nothing but ``names`` may be asked for."""
         seen = replace(self, asked=set(), allowed=frozenset(names))
-        for derived in ("rows", "variants", "systems", "tables", "graph"):
+        for derived in ("rows", "_variants", "_systems", "_tables", "graph"):
             seen.__dict__[derived] = getattr(self, derived)  # computed once for all instances
         return seen
 
@@ -113,26 +113,41 @@ class Settings:
             for name, row in rows.items()
         }
 
-    @cached_property
+    @property
     def variants(self) -> dict[str, Variant]:
         """What is trained."""
-        return variants_of(self.rows)
+        self._ask("rows")
+        return self._variants
 
-    @cached_property
+    @property
     def systems(self) -> dict[str, System]:
         """What is evaluated."""
-        return systems_of(self.rows, self._grid_places())
+        self._ask("rows")
+        return self._systems
 
-    @cached_property
+    @property
     def tables(self) -> Tables:
         """The tables with their rows."""
-        count = len(self._profile.evaluate.k_grid)
-        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
+        self._ask("tables")
+        return self._tables
 
     @cached_property
     def graph(self) -> GraphRows:
         """Every instance of a stage."""
-        return graph_of(self.rows, self.systems, self.file.seed_count)
+        return graph_of(self.rows, self._systems, self.file.seed_count)
+
+    @cached_property
+    def _variants(self) -> dict[str, Variant]:
+        return variants_of(self.rows)
+
+    @cached_property
+    def _systems(self) -> dict[str, System]:
+        return systems_of(self.rows, self._grid_places())
+
+    @cached_property
+    def _tables(self) -> Tables:
+        count = len(self._profile.evaluate.k_grid)
+        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
 
     def _ask(self, name: str) -> None:
         if self.allowed is not None and name not in self.allowed:
