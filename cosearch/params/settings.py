@@ -223,18 +223,15 @@ def _check_rows(settings: Settings) -> None:
     known = {*Models.model_fields, FIXED_RANKER}
     for name, row in settings.rows.items():
         if not _ROW_NAME.fullmatch(name) or name == BASE:
-            raise ConfigError(
-                f"rows.{name}: a name has lower case letters, digits and underscores, and is not"
-                f" {BASE!r}"
-            )
+            rule = f"lower case letters, digits and underscores, and is not {BASE!r}"
+            raise ConfigError(f"rows.{name}: a name has {rule}")
         if unknown := sorted(set(row.models.values()) - known):
             raise ConfigError(f"rows.{name}.models: no {unknown[0]!r}; there are {sorted(known)}")
         if row.models_of is not None and row.models_of not in settings.variants:
             raise ConfigError(f"rows.{name}.models_of: {row.models_of!r} is no row that is trained")
-        try:
-            _check_overrides(f"rows.{name}.set", settings, row.set)
-        except ValidationError as error:
-            raise ConfigError(f"rows.{name}.set: {_explain(error)}") from None
+        _check_overrides(f"rows.{name}.set", settings, row.set)
+    for place in settings._grid_places():
+        _check_overrides("evaluate.k_grid", settings, settings._at_grid(place))
 
 
 def _check_tables(settings: Settings) -> None:
@@ -253,9 +250,12 @@ def _check_overrides(owner: str, settings: Settings, overrides: Mapping[str, Any
     for key in overrides:
         if key.split(".")[0] not in _METHOD_PARTS | _PROFILE_PARTS:
             raise ConfigError(f"{owner}: {key!r} starts with no known section")
-    settings.method(overrides)
-    for kind in (Train, Agent, Ranker, Models):
-        settings.section(kind, overrides)
+    try:
+        settings.method(overrides)
+        for kind in (Train, Agent, Ranker, Models):
+            settings.section(kind, overrides)
+    except ValidationError as error:
+        raise ConfigError(f"{owner}: {_explain(error)}") from None
 
 
 def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:
