@@ -151,6 +151,7 @@ def test_three_seeds_of_the_core_rows_need_no_other_seed_and_no_other_row(
         (lambda p: p["tables"]["oracle"][0].update(oracle="orcale"), ["tables and comparisons", "orcale"]),
         (lambda p: p["comparisons"][0].update(left="cosaerch"), ["tables and comparisons", "cosaerch"]),
         (lambda p: p["tables"]["detectable"].update(left="cosaerch"), ["tables and comparisons", "cosaerch"]),
+        (lambda p: p["profiles"]["tiny"]["evaluate"].update(k_grid=[1, 9]), ["evaluate.k_grid", "top_k=9", "top_n=8"]),
         (lambda p: p.update(seed_count=0), ["seed_count"]),
         (lambda p: p.update(trainings={}), ["trainings"]),
         (lambda p: p["profiles"]["tiny"]["train"].update(agent_lr=0), ["profiles.tiny.train.agent_lr"]),

@@ -50,7 +50,7 @@ class Settings:
     def only(self, names: Iterable[str]) -> "Settings":
         """The same settings, which answer only for ``names``."""
         seen = replace(self, asked=set(), allowed=frozenset(names))
-        for derived in ("rows", "variants", "systems", "tables", "graph"):
+        for derived in ("rows", "_variants", "_systems", "_tables", "graph"):
             seen.__dict__[derived] = getattr(self, derived)  # computed once for all instances
         return seen
 
@@ -118,26 +118,41 @@ class Settings:
             for name, row in rows.items()
         }
 
-    @cached_property
+    @property
     def variants(self) -> dict[str, Variant]:
         """What is trained."""
-        return variants_of(self.rows)
+        self._ask("rows")
+        return self._variants
 
-    @cached_property
+    @property
     def systems(self) -> dict[str, System]:
         """What is evaluated."""
-        return systems_of(self.rows, self._grid_places())
+        self._ask("rows")
+        return self._systems
 
-    @cached_property
+    @property
     def tables(self) -> Tables:
         """The tables with their rows."""
-        count = len(self._profile.evaluate.k_grid)
-        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
+        self._ask("tables")
+        return self._tables
 
     @cached_property
     def graph(self) -> GraphRows:
         """Every instance of a stage."""
-        return graph_of(self.rows, self.systems, self.file.seed_count)
+        return graph_of(self.rows, self._systems, self.file.seed_count)
+
+    @cached_property
+    def _variants(self) -> dict[str, Variant]:
+        return variants_of(self.rows)
+
+    @cached_property
+    def _systems(self) -> dict[str, System]:
+        return systems_of(self.rows, self._grid_places())
+
+    @cached_property
+    def _tables(self) -> Tables:
+        count = len(self._profile.evaluate.k_grid)
+        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
 
     def _ask(self, name: str) -> None:
         if self.allowed is not None and name not in self.allowed:
@@ -213,18 +228,15 @@ def _check_rows(settings: Settings) -> None:
     known = {*Models.model_fields, FIXED_RANKER}
     for name, row in settings.rows.items():
         if not _ROW_NAME.fullmatch(name) or name == BASE:
-            raise ConfigError(
-                f"rows.{name}: a name has lower case letters, digits and underscores, and is not"
-                f" {BASE!r}"
-            )
+            rule = f"lower case letters, digits and underscores, and is not {BASE!r}"
+            raise ConfigError(f"rows.{name}: a name has {rule}")
         if unknown := sorted(set(row.models.values()) - known):
             raise ConfigError(f"rows.{name}.models: no {unknown[0]!r}; there are {sorted(known)}")
         if row.models_of is not None and row.models_of not in settings.variants:
             raise ConfigError(f"rows.{name}.models_of: {row.models_of!r} is no row that is trained")
-        try:
-            _check_overrides(f"rows.{name}.set", settings, row.set)
-        except ValidationError as error:
-            raise ConfigError(f"rows.{name}.set: {_explain(error)}") from None
+        _check_overrides(f"rows.{name}.set", settings, row.set)
+    for place in settings._grid_places():
+        _check_overrides("evaluate.k_grid", settings, settings._at_grid(place))
 
 
 def _check_tables(settings: Settings) -> None:
@@ -243,9 +255,12 @@ def _check_overrides(owner: str, settings: Settings, overrides: Mapping[str, Any
     for key in overrides:
         if key.split(".")[0] not in _METHOD_PARTS | _PROFILE_PARTS:
             raise ConfigError(f"{owner}: {key!r} starts with no known section")
-    settings.method(overrides)
-    for kind in (Train, Agent, Ranker, Models):
-        settings.section(kind, overrides)
+    try:
+        settings.method(overrides)
+        for kind in (Train, Agent, Ranker, Models):
+            settings.section(kind, overrides)
+    except ValidationError as error:
+        raise ConfigError(f"{owner}: {_explain(error)}") from None
 
 
 def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:

@@ -20,6 +20,7 @@ from tests.pipeline.project import Project
 Edit = Callable[[str], str]
 CARRIED = {
     "cosearch.engines.policies.build": "run/stage.py asks it whether this is another rank",
+    "cosearch.engines.models": "engines/policies/build.py imports it",
     "cosearch.files.artifacts": "run/stage.py writes its record with it",
     "cosearch.files.durable": "files/artifacts.py writes with it",
     "cosearch.files.hashes": "run/stage.py holds models against their record",
@@ -160,7 +161,7 @@ def core(usual: Mapping[str, str]) -> set[str]:
         ({"stages/train.py": put('"row")', '"row", *())')}, ("train",)),
         (
             {"cosearch/core/templates/tiny/agent.txt": lambda text: f"{text}more"},
-            ("fixed_ranker_data", "fixed_ranker", "train", "gate", "evaluate"),
+            ("fixed_ranker", "train", "gate", "evaluate"),
         ),
     ],
     ids=["tables", "a page", "a prompt"],
