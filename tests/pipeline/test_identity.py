@@ -242,7 +242,13 @@ def test_check_names_a_stale_list_of_rows(workshop: Project, edits: Mapping[str,
 
 @pytest.fixture(scope="module")
 def ran(workshop: Project, usual: dict[str, str]) -> Project:
-    """The copy, in which the rows over other engines were trained too."""
+    """The copy, in which the rows over other engines were trained too, for one short round."""
+
+    def shorten(params: dict[str, Any]) -> None:
+        counts = dict.fromkeys(("rounds", "questions", "update_questions", "shard_questions"), 1)
+        params["profiles"]["tiny"]["train"] |= counts
+
+    workshop.edit(shorten)
     targets = (f"train@{row}" for row in LAZY)
     workshop.command("dvc", "repro", *targets)
     return workshop
@@ -253,7 +259,7 @@ def test_an_identity_holds_all_code_that_its_stage_loads(
 ) -> None:
     records = sorted((ran.folder / ".imports").glob("*.json"))
     told = {path.stem: json.loads(path.read_text("utf-8")) for path in records}
-    told.pop("identity", None)
+    told = {name: loaded for name, loaded in told.items() if name in usual}
     assert stages_of(set(told)) == set(READS)
     assert {f"train@{row}" for row in LAZY} <= told.keys()
     unknown = {name: held for name in told if (held := _not_held(told[name], usual[name]))}
