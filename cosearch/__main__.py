@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--profile", required=True)
     plan.add_argument("--gpu", help="a kind of plan.gpus")
     plan.add_argument("--count", type=int, help="number of GPUs")
+    plan.add_argument("--seeds", type=int, default=1, help="seeds of every row (default 1)")
     plan.add_argument("--rows", action="store_true", help="a line for every row")
     plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
     plan.add_argument("--seed", type=int, default=0)
@@ -118,7 +119,9 @@ def _plan(chosen: argparse.Namespace) -> None:
     elif chosen.check is not None:
         plan.print_check(chosen.profile, chosen.check)
     else:
-        plan.print_plan(chosen.profile, chosen.gpu, chosen.count, rows=chosen.rows)
+        plan.print_plan(
+            chosen.profile, chosen.gpu, chosen.count, seeds=chosen.seeds, rows=chosen.rows
+        )
 
 
 def _init(chosen: argparse.Namespace) -> None:

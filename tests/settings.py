@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import yaml
 
 from cosearch.params.method import Section
-from cosearch.params.settings import BESIDE, Settings, load_settings
+from cosearch.params.reading import BESIDE
+from cosearch.params.settings import Settings, load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 BlockT = TypeVar("BlockT", bound=Section)

@@ -212,6 +212,31 @@ def _names_a_row(node: ast.expr) -> bool:
     return any(set(word.split("_")) & {"variant", "system"} for word in words)
 
 
+def docstrings_reach_no_output(module: Module) -> list[str]:
+    """A docstring is shown as help alone, since identities leave docstrings out."""
+    nodes = list(ast.walk(module.tree))
+    shown = {id(doc) for node in nodes if isinstance(node, ast.Call) for doc in _helps(node)}
+    found = [
+        f"line {node.lineno}"
+        for node in nodes
+        if (isinstance(node, ast.Name) and node.id == "__doc__" and id(node) not in shown)
+        or (isinstance(node, ast.Attribute) and node.attr in ("__doc__", "getdoc"))
+        or (isinstance(node, ast.Constant) and node.value == "__doc__")
+    ]
+    readers = {"pydoc", "inspect.getdoc"}
+    return found + [name for name in module.imports() if name in readers]
+
+
+def _helps(call: ast.Call) -> list[ast.expr]:
+    """Arguments of a call that are shown as help."""
+    match call:
+        case ast.Call(func=ast.Name(id="run_stage"), args=[_, doc, *_]):
+            return [doc]
+        case ast.Call(func=ast.Attribute(attr="ArgumentParser") | ast.Name(id="ArgumentParser")):
+            return [word.value for word in call.keywords if word.arg == "description"]
+    return []
+
+
 RULES: list[Callable[[Module], list[str]]] = [
     core_stands_alone,
     only_build_knows_engines,
@@ -224,6 +249,7 @@ RULES: list[Callable[[Module], list[str]]] = [
     functions_are_short,
     files_are_short,
     rows_are_data,
+    docstrings_reach_no_output,
 ]
 
 
@@ -320,6 +346,15 @@ LONG_FUNCTION = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
         (rows_are_data, "cosearch.x", "y = 'oracle' != system.name"),
         (rows_are_data, "cosearch.x", "y = row['system'] == 'oracle'"),
         (rows_are_data, "cosearch.x", "match variant_name:\n    case 'cosearch': pass"),
+        (docstrings_reach_no_output, "cosearch.x", "print(__doc__)"),
+        (docstrings_reach_no_output, "cosearch.x", "print(main.__doc__)"),
+        (docstrings_reach_no_output, "cosearch.x", "print(getattr(main, '__doc__'))"),
+        (docstrings_reach_no_output, "cosearch.x", "import inspect\ninspect.getdoc(main)"),
+        (docstrings_reach_no_output, "cosearch.x", "from inspect import getdoc"),
+        (docstrings_reach_no_output, "cosearch.x", "def f():\n    import pydoc"),
+        (docstrings_reach_no_output, "stages.x", "run_stage(__doc__, 'x', page)"),
+        (docstrings_reach_no_output, "stages.x", "run_stage('x', 'y', page, __doc__)"),
+        (docstrings_reach_no_output, "cosearch.x", "ArgumentParser(prog=__doc__)"),
     ],
     ids=short_name,
 )
@@ -365,6 +400,8 @@ def test_the_rule_can_be_broken(
         (rows_are_data, "cosearch.x", "y = system is None or variant in variants"),
         (rows_are_data, "cosearch.x", "y = role == 'agent'"),
         (rows_are_data, "cosearch.x", "y = system.variant != 'base'"),
+        (docstrings_reach_no_output, "stages.x", "run_stage('x', __doc__, page, 'row')"),
+        (docstrings_reach_no_output, "x", "argparse.ArgumentParser(description=__doc__)"),
     ],
     ids=short_name,
 )

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from cosearch.params import blocks
-from cosearch.params.settings import FIXED_RANKER, ConfigError, load_settings
+from cosearch.params.derived import FIXED_RANKER
+from cosearch.params.reading import ConfigError
+from cosearch.params.settings import load_settings
+from cosearch.run.identity import instances
 from tests.settings import write_params
 
 ROOT = Path(__file__).parents[1]
@@ -58,8 +61,9 @@ def test_profile_paper_leaves_no_row_out() -> None:
     assert not [name for name in asked - {FIXED_RANKER} if not models[name]]
 
 
-def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
-    """Without a GPU, data or models; DVC needs --force where nothing was ever run."""
+@pytest.fixture
+def paper_graph(tmp_path: Path) -> Path:
+    """A folder in which DVC can plan profile paper: without a GPU, data or models."""
     folder = tmp_path / "profiles" / "paper"
     folder.mkdir(parents=True)
     (tmp_path / ".dvc").mkdir()
@@ -69,11 +73,42 @@ def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
     (folder / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
     for name in ("profile.yaml", "rows.yaml"):
         shutil.copyfile(ROOT / "profiles/paper" / name, folder / name)
-    command = [sys.executable, "-m", "dvc", "repro", "--dry", "--force", "profiles/paper/dvc.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    return tmp_path
+
+
+def planned(folder: Path, target: str) -> dict[str, set[str]]:
+    """Stage -> the instances that a target needs; DVC needs --force where nothing was ever run."""
+    command = [sys.executable, "-m", "dvc", "repro", "--dry", "--force", target]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    planned = set(re.findall(r"^> python -m stages\.evaluate .*--row (\S+)$", done.stdout, re.M))
-    assert planned == set(load_settings("paper", ROOT / "params.yaml").graph.evaluations)
+    found: dict[str, set[str]] = {}
+    for stage, row in re.findall(r"^Running stage '(?:.*:)?(\w+)@?(.*)':$", done.stdout, re.M):
+        found.setdefault(stage, set()).add(row)
+    return found
+
+
+def test_dvc_plans_every_instance_of_profile_paper(paper_graph: Path) -> None:
+    settings = load_settings("paper", ROOT / "params.yaml")
+    every: dict[str, set[str]] = {}
+    for name, axes in instances(settings):
+        every.setdefault(name, set()).update(map(str, axes.values()) if axes else {""})
+    found = planned(paper_graph, "profiles/paper/dvc.yaml")
+    assert found.pop("identity") == {""}
+    assert found == every
+
+
+def test_three_seeds_of_the_core_rows_need_no_other_seed_and_no_other_row(
+    paper_graph: Path,
+) -> None:
+    settings = load_settings("paper", ROOT / "params.yaml")
+    found = planned(paper_graph, "profiles/paper/dvc.yaml:report@core_3")
+    core = {name for name, row in settings.rows.items() if row.part == "core"}
+    assert core and found["evaluate"] == {f"{name}-{seed}" for name in core for seed in range(3)}
+    learnt = core & settings.variants.keys()
+    assert found["train"] == found["gate"] == {f"{name}-{n}" for name in learnt for n in range(3)}
+    assert found["fixed_ranker"] == {"0", "1", "2"}
+    assert found["collected"] == {"core-0", "core-1", "core-2"}
+    assert found["tables"] == found["oracle_gap"] == found["report"] == {"core_3"}
 
 
 @pytest.mark.parametrize(
@@ -116,6 +151,7 @@ def test_dvc_plans_every_stage_of_profile_paper(tmp_path: Path) -> None:
         (lambda p: p["tables"]["oracle"][0].update(oracle="orcale"), ["tables and comparisons", "orcale"]),
         (lambda p: p["comparisons"][0].update(left="cosaerch"), ["tables and comparisons", "cosaerch"]),
         (lambda p: p["tables"]["detectable"].update(left="cosaerch"), ["tables and comparisons", "cosaerch"]),
+        (lambda p: p["profiles"]["tiny"]["evaluate"].update(k_grid=[1, 9]), ["evaluate.k_grid", "top_k=9", "top_n=8"]),
         (lambda p: p.update(seed_count=0), ["seed_count"]),
         (lambda p: p.update(trainings={}), ["trainings"]),
         (lambda p: p["profiles"]["tiny"]["train"].update(agent_lr=0), ["profiles.tiny.train.agent_lr"]),

@@ -48,6 +48,7 @@ class NewProfile:
         return [
             f"questions: {sum(self.splits.values())} ({counts}); passages: {self.passages}",
             f"wrote profiles/{self.name} and profiles.{self.name} in params.yaml; next:",
+            f"  dvc repro {graph}:identity",
             f"  dvc repro --single-item --force {graph}:data",
             f"  dvc repro {graph}:report@core_1",
             f"  python -m cosearch show --profile {self.name} --scope core_1",

@@ -7,12 +7,14 @@ from cosearch.plan.outlook import Outlook, calibrate, check
 from cosearch.plan.tables import check_table, habits_lines, show_plan
 
 
-def print_plan(profile: str, gpu: str | None, count: int | None, *, rows: bool) -> None:
-    """Print the plan for ``count`` GPUs of a kind; None takes those of params.yaml.
+def print_plan(profile: str, gpu: str | None, count: int | None, *, seeds: int, rows: bool) -> None:
+    """Print the plan of every row at its first ``seeds`` seeds, for ``count`` GPUs of a kind; None
+    takes those of plan.yaml.
 
     With ``rows`` the first table has a line for every row, not one per stage and part.
     """
-    show_plan(Outlook.of(load_settings(profile), gpu, count), open_console(), rows=rows)
+    settings = load_settings(profile).of_seeds(seeds)
+    show_plan(Outlook.of(settings, gpu, count), open_console(), rows=rows)
 
 
 def print_habits(profile: str, seed: int) -> None:

@@ -1,25 +1,31 @@
-"""``python -m cosearch show``: prints the tables of a finished run."""
+"""``python -m cosearch show``: prints the tables of a finished run, as the pipeline wrote them."""
+
+from rich.markdown import Markdown
 
 from cosearch.commands.console import open_console
 from cosearch.files.artifacts import Paths
-from cosearch.params.settings import load_settings
-from cosearch.tables.evidence import gather
-from cosearch.tables.publish import (
-    ablation_tables,
-    behaviour_tables,
-    oracle_gap_tables,
-    result_tables,
-    retriever_table,
-)
+
+LAST = ("main_", "oracle_", "comparisons")
+"""How the names of the tables begin that are printed last, where a terminal shows them first."""
+LEFT_OUT = "paper_check"
+"""Tells of the paper's numbers, so it is the same after every run."""
 
 
 def show_tables(profile: str, scope: str) -> None:
-    """Print every table of a scope, and where its report lies."""
-    settings, paths = load_settings(profile), Paths(profile)
-    found = gather(settings, paths, scope)
-    console = open_console()
-    behaviour = [retriever_table(paths, found.scope), *behaviour_tables(found)]
-    results = [*ablation_tables(found), *oracle_gap_tables(found), *result_tables(found)]
-    for table in [*behaviour, *results]:
-        console.print(table.terminal())
+    """Print the tables of a scope, and the path of its report.
+
+    Raises ValueError where no tables are written.
+    """
+    paths, console = Paths(profile), open_console()
+    folders = paths.tables(scope), paths.oracle_gap(scope)
+    files = [file for folder in folders for file in folder.glob("*.md") if file.stem != LEFT_OUT]
+    if not files:
+        raise ValueError(f"{folders[0]}: no tables; run `dvc repro report@{scope}`")
+    for file in sorted(files, key=lambda file: (_place(file.stem), file.stem)):
+        console.print(Markdown(file.read_text("utf-8")))
     console.print(f"report: {paths.report(scope) / 'report.html'}")
+
+
+def _place(name: str) -> int:
+    """0 for a table that comes first, else the place in ``LAST`` plus 1."""
+    return next((place for place, head in enumerate(LAST, 1) if name.startswith(head)), 0)

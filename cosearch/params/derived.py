@@ -1,7 +1,7 @@
 """What follows from the rows: variants to train, systems to evaluate, tables, and the graph.
 
-Nothing here is a choice: params.yaml says each row once, and DVC, which cannot compute, reads the
-result from ``rows.yaml``.
+params.yaml says each row once. This module computes the rest, because DVC cannot compute; DVC reads
+the result from ``rows.yaml``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,8 +48,8 @@ class Collection(Section):
 
 
 class ScopeRows(Section):
-    """What a set of tables shows: the collections whose last seeds it takes in, one or two. A
-    scope of one part names it twice, since DVC can repeat no entry of a list."""
+    """The collections that a set of tables waits for: the last seed of each part that it shows.
+    dvc.yaml lists two collections for every scope, so a scope of one part names it in both."""
 
     first: str
     second: str

@@ -1,4 +1,4 @@
-"""The schema of the block ``hub`` of params.yaml: what a profile fetches, from which revision."""
+"""The schema of the file hub.yaml: what a profile fetches, from which revision."""
 
 from typing import Annotated
 

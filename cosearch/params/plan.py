@@ -1,7 +1,7 @@
-"""The schema of the block ``plan`` of params.yaml: what ``python -m cosearch plan`` reckons with.
+"""The schema of the file plan.yaml: what ``python -m cosearch plan`` reckons with.
 
 Nothing here changes a result. What each key means and where its value comes from stands beside it
-in params.yaml.
+in plan.yaml.
 """
 
 from typing import Annotated

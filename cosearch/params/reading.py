@@ -1,4 +1,8 @@
-"""params.yaml and the two files beside it, read as plain values."""
+"""The YAML files of the parameters, read as plain values.
+
+Faults are told in one line. A key that stands twice in a block is one of them, since YAML's own
+readers take the last of the two and say nothing.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,22 +20,45 @@ class ConfigError(ValueError):
     """params.yaml is wrong; the message names the key and what is expected."""
 
 
-def read_parameters(path: Path) -> dict[str, Any]:
-    """params.yaml at ``path`` with the blocks of plan.yaml and hub.yaml beside it.
-
-    Raises ConfigError for a file that is missing, is not YAML, or holds other blocks.
-    """
+def read_blocks(path: Path) -> dict[str, Any]:
+    """The blocks of params.yaml and of the files beside it, by name. Raises ConfigError."""
     raw = _read(path)
     for name in BESIDE:
         raw |= _read_beside(path.with_name(f"{name}.yaml"), raw)
     return raw
 
 
+def load_yaml(text: str) -> Any:
+    """The value of a YAML document. Raises YAMLError where a key stands twice in a block, of which
+    YAML's own readers take the last."""
+    loader = LOADER(text)
+    try:
+        node = loader.get_single_node()
+        _check_keys(node)
+        return loader.construct_document(node) if node else None
+    finally:
+        loader.dispose()
+
+
+def _check_keys(node: Any) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if (name := str(key.value)) in seen:
+                place = f"line {key.start_mark.line + 1}"
+                raise yaml.YAMLError(f"{name!r} stands twice in a block, again in {place}")
+            seen.add(name)
+            _check_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _check_keys(value)
+
+
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; run from the project's root")
     try:
-        raw = yaml.load(path.read_text(encoding="utf-8"), LOADER)
+        raw = load_yaml(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):

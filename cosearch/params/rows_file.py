@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from cosearch.params.reading import LOADER, ConfigError
+from cosearch.params.reading import ConfigError, load_yaml
 from cosearch.params.settings import Settings
 
 HEAD = "# Made from params.yaml by `python -m cosearch rows`; edit the rows there.\n"
@@ -51,7 +51,7 @@ def check_rows(settings: Settings, folder: Path) -> None:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; {MEND}")
     try:
-        told = yaml.load(path.read_text("utf-8"), LOADER)
+        told = load_yaml(path.read_text("utf-8"))
     except yaml.YAMLError:
         raise ConfigError(f"{path}: not YAML; {MEND}") from None
     if told != {"graph": settings.graph.model_dump(mode="json")}:

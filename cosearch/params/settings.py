@@ -24,7 +24,7 @@ from cosearch.params.derived import (
     variants_of,
 )
 from cosearch.params.method import Method, Section
-from cosearch.params.reading import ConfigError, read_parameters
+from cosearch.params.reading import ConfigError, read_blocks
 from cosearch.params.rows import Evaluation, Row, System, Tables, Training, Variant, complete
 
 SectionT = TypeVar("SectionT", bound=Section)
@@ -48,11 +48,16 @@ class Settings:
     allowed: frozenset[str] | None = None
 
     def only(self, names: Iterable[str]) -> "Settings":
-        """The same settings where nothing but ``names`` may be asked for."""
+        """The same settings, which answer only for ``names``."""
         seen = replace(self, asked=set(), allowed=frozenset(names))
-        for derived in ("rows", "variants", "systems", "tables", "graph"):
+        for derived in ("rows", "_variants", "_systems", "_tables", "graph"):
             seen.__dict__[derived] = getattr(self, derived)  # computed once for all instances
         return seen
+
+    def of_seeds(self, count: int) -> "Settings":
+        """The same settings with the first ``count`` seeds of every row."""
+        file = self.file.model_copy(update={"seed_count": count})
+        return Settings(file, self.profile)
 
     def section(self, kind: type[SectionT], overrides: Mapping[str, Any] | None = None) -> SectionT:
         """The profile's block of type ``kind`` with the overrides that concern it."""
@@ -98,9 +103,11 @@ class Settings:
         return {**trained, **system.set, **self._at_grid(system.grid)}
 
     def model_folders(self) -> list[str]:
-        """Every model folder that the profile names, without those that it has none of."""
-        named = self._profile.models.model_dump().values()
-        return sorted({folder for folder in named if folder is not None})
+        """Every model folder that the profile or a row's own ``set`` names."""
+        named = set(self._profile.models.model_dump().values())
+        for row in self.rows.values():
+            named |= set(_under(row.set, "models").values())
+        return sorted(named - {None})
 
     @cached_property
     def rows(self) -> dict[str, Row]:
@@ -111,26 +118,41 @@ class Settings:
             for name, row in rows.items()
         }
 
-    @cached_property
+    @property
     def variants(self) -> dict[str, Variant]:
         """What is trained."""
-        return variants_of(self.rows)
+        self._ask("rows")
+        return self._variants
 
-    @cached_property
+    @property
     def systems(self) -> dict[str, System]:
         """What is evaluated."""
-        return systems_of(self.rows, self._grid_places())
+        self._ask("rows")
+        return self._systems
 
-    @cached_property
+    @property
     def tables(self) -> Tables:
         """The tables with their rows."""
-        count = len(self._profile.evaluate.k_grid)
-        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
+        self._ask("tables")
+        return self._tables
 
     @cached_property
     def graph(self) -> GraphRows:
         """Every instance of a stage."""
-        return graph_of(self.rows, self.systems, self.file.seed_count)
+        return graph_of(self.rows, self._systems, self.file.seed_count)
+
+    @cached_property
+    def _variants(self) -> dict[str, Variant]:
+        return variants_of(self.rows)
+
+    @cached_property
+    def _systems(self) -> dict[str, System]:
+        return systems_of(self.rows, self._grid_places())
+
+    @cached_property
+    def _tables(self) -> Tables:
+        count = len(self._profile.evaluate.k_grid)
+        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
 
     def _ask(self, name: str) -> None:
         if self.allowed is not None and name not in self.allowed:
@@ -177,7 +199,7 @@ class Settings:
 def load_settings(profile: str, path: Path = Path("params.yaml")) -> Settings:
     """Read and check all of params.yaml. Raises ConfigError with one line per fault."""
     try:
-        file = File.model_validate(read_parameters(path))
+        file = File.model_validate(read_blocks(path))
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error)}") from None
     settings = Settings(file, profile)
@@ -206,18 +228,15 @@ def _check_rows(settings: Settings) -> None:
     known = {*Models.model_fields, FIXED_RANKER}
     for name, row in settings.rows.items():
         if not _ROW_NAME.fullmatch(name) or name == BASE:
-            raise ConfigError(
-                f"rows.{name}: a name has lower case letters, digits and underscores, and is not"
-                f" {BASE!r}"
-            )
+            rule = f"lower case letters, digits and underscores, and is not {BASE!r}"
+            raise ConfigError(f"rows.{name}: a name has {rule}")
         if unknown := sorted(set(row.models.values()) - known):
             raise ConfigError(f"rows.{name}.models: no {unknown[0]!r}; there are {sorted(known)}")
         if row.models_of is not None and row.models_of not in settings.variants:
             raise ConfigError(f"rows.{name}.models_of: {row.models_of!r} is no row that is trained")
-        try:
-            _check_overrides(f"rows.{name}.set", settings, row.set)
-        except ValidationError as error:
-            raise ConfigError(f"rows.{name}.set: {_explain(error)}") from None
+        _check_overrides(f"rows.{name}.set", settings, row.set)
+    for place in settings._grid_places():
+        _check_overrides("evaluate.k_grid", settings, settings._at_grid(place))
 
 
 def _check_tables(settings: Settings) -> None:
@@ -236,9 +255,12 @@ def _check_overrides(owner: str, settings: Settings, overrides: Mapping[str, Any
     for key in overrides:
         if key.split(".")[0] not in _METHOD_PARTS | _PROFILE_PARTS:
             raise ConfigError(f"{owner}: {key!r} starts with no known section")
-    settings.method(overrides)
-    for kind in (Train, Agent, Ranker, Models):
-        settings.section(kind, overrides)
+    try:
+        settings.method(overrides)
+        for kind in (Train, Agent, Ranker, Models):
+            settings.section(kind, overrides)
+    except ValidationError as error:
+        raise ConfigError(f"{owner}: {_explain(error)}") from None
 
 
 def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:

@@ -31,7 +31,8 @@ def tables(outlook: Outlook, *, rows: bool) -> Iterator[Table]:
     if any(verdict.phases for verdict in verdicts):
         yield _memory(verdicts)
     yield _sizes("Index by kind", outlook.indexes())
-    yield _sizes("Disk, all rows", outlook.disk())
+    seeds = outlook.settings.file.seed_count
+    yield _sizes(f"Disk, all rows, seeds: {seeds}", outlook.disk())
 
 
 def lines(outlook: Outlook) -> Iterator[str]:

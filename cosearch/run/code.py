@@ -140,6 +140,8 @@ def _told(node: Any) -> Iterator[str]:
     elif isinstance(node, ast.AST):
         yield f"{type(node).__name__}("
         for name, value in sorted(ast.iter_fields(node)):
+            if isinstance(node, ast.JoinedStr):
+                value = [part for part in value if not _is_empty(part)]
             if value not in (None, []) and name not in ("ctx", "type_comment"):
                 yield f"{name}="
                 yield from _told(value)
@@ -163,6 +165,11 @@ def _is_text(node: Any) -> bool:
     )
 
 
+def _is_empty(part: ast.expr) -> bool:
+    """Whether a part of an f-string is empty text, which Python 3.12 puts after a nested format."""
+    return isinstance(part, ast.Constant) and part.value == ""
+
+
 EMPTY = fingerprint(ast.parse('"""A package that defines nothing."""'))
 
 
@@ -183,7 +190,9 @@ def _imports(tree: ast.AST, *, inside: bool) -> Iterator[str]:
 
 def _statements(node: ast.AST, inside: bool, *, deep: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
-        below = deep or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if isinstance(child, ast.expr):
+            continue
+        below = deep or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         if deep == inside:
             yield child
         yield from _statements(child, inside, deep=below)

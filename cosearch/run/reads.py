@@ -15,7 +15,7 @@ from cosearch.params.settings import Settings
 
 Told = dict[str, Any]
 RETRIEVAL = ("encoder", "index", "models")
-PLAYING = ("method", "agent", "ranker", *RETRIEVAL, "rows")
+PLAYING = ("method", "agent", "ranker", *RETRIEVAL)
 TABLES = ("method", "data", "evaluate", "rows", "tables")
 
 
@@ -174,9 +174,9 @@ READS: Mapping[str, Reads] = {
     "retrieval": Reads((*RETRIEVAL, "data", "evaluate", "method"), _retrieval),
     "fixed_ranker_data": Reads((*RETRIEVAL, "fixed_ranker", "method"), _fixed_ranker_data),
     "fixed_ranker": Reads((*PLAYING, "fixed_ranker", "train"), _fixed_ranker),
-    "train": Reads((*PLAYING, "train", "simulator", "judge"), _train),
-    "gate": Reads((*PLAYING, "gate"), _gate),
-    "evaluate": Reads((*PLAYING, "evaluate"), _evaluate),
+    "train": Reads((*PLAYING, "rows", "train", "simulator", "judge"), _train),
+    "gate": Reads((*PLAYING, "rows", "gate"), _gate),
+    "evaluate": Reads((*PLAYING, "rows", "evaluate"), _evaluate),
     "collected": Reads((), _collected),
     "oracle_gap": Reads(TABLES, _tables),
     "tables": Reads(TABLES, _tables),

@@ -1,4 +1,4 @@
-"""A table as data, and its five forms: Markdown, CSV, LaTeX, HTML and the terminal.
+"""A table as data, and its four forms: Markdown, CSV, LaTeX and HTML.
 
 A table that names averages checks them when it is made: in every row the cell of an average must be
 the average of the row's cells before rounding.
@@ -10,9 +10,6 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-
-import rich.table
-from rich.text import Text
 
 from cosearch.scores.averages import Average
 
@@ -173,18 +170,6 @@ class Table:
             + (f"<ul>{notes}</ul>\n" if notes else "")
             + "</figure>\n"
         )
-
-    def terminal(self) -> rich.table.Table:
-        """A rich table; texts are shown literally, so that rich reads no markup in them."""
-        table = rich.table.Table(title=Text(self.title), caption=Text(self.note))
-        table.add_column(Text(self.head))
-        for column in self.columns:
-            table.add_column(Text(column.name), justify="left" if column.text else "right")
-        for row in self.rows:
-            if row.ruled:
-                table.add_section()
-            table.add_row(*map(Text, self._texts(row)))
-        return table
 
     def _html_row(self, row: PrintedRow) -> str:
         label, *cells = (html.escape(cell) for cell in self._texts(row))

@@ -128,7 +128,7 @@ def test_a_new_run_names_what_is_different(lab: Lab) -> None:
     params: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
     params["rows"]["cosearch"]["set"] = {"reward.gamma": 0.4}
     path.unlink()
-    path.write_text(yaml.safe_dump(params), "utf-8")
+    path.write_text(yaml.safe_dump(params, sort_keys=False), "utf-8")
     assert "older than the project (reward.gamma 0.5 -> 0.4" in complaint(lab)
     assert lab.stage("identity").code == 0
     ended = lab.stage(*TRAIN)

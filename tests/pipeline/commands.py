@@ -21,8 +21,9 @@ from dvc.cli.parser import get_main_parser
 
 from cosearch.__main__ import _parser
 from cosearch.params.blocks import File
+from cosearch.params.reading import BESIDE
 from cosearch.params.rows import MethodName
-from cosearch.params.settings import BESIDE, Settings
+from cosearch.params.settings import Settings
 from tests.pipeline.documents import example_parameters, simple_commands
 from tests.pipeline.project import ROOT
 

@@ -59,6 +59,7 @@ def substitute(params: dict[str, Any]) -> None:
     for source in paper["data"]["lists"].values():
         source["queries"] = LISTS
     paper["method"] = tiny["method"]
+    paper["evaluate"]["k_grid"] = tiny["evaluate"]["k_grid"]
     sizes = ("max_length", "batch_size", "device", "processes")
     paper["encoder"] |= {name: tiny["encoder"][name] for name in sizes}
     for role in ("agent", "ranker", "simulator"):

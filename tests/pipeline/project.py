@@ -13,11 +13,13 @@ from typing import Any
 import yaml
 
 from cosearch.commands.rows import write_all
-from cosearch.params.settings import ConfigError
+from cosearch.params.reading import ConfigError
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = ("params.yaml", "plan.yaml", "hub.yaml")
 CODE = ("cosearch", "stages", ".dvcignore", "dvc.yaml", "profile.yaml", "rows.yaml", *PARAMETERS)
+HOOK = ROOT / "tests/pipeline/hook"
+"""Where Python finds what tells of the modules that a stage loads."""
 MODELS = ("models/tiny", "models/tiny.json")
 SETS = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique")
 
@@ -82,7 +84,7 @@ class Project:
     def environment(self) -> dict[str, str]:
         """One thread, no network, no GPU for trainers, this interpreter first on the path."""
         return os.environ | {
-            "PYTHONPATH": str(self.folder),
+            "PYTHONPATH": f"{self.folder}:{HOOK}",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",

@@ -63,6 +63,6 @@ def test_a_profile_made_like_another_has_its_models(tmp_path: Path) -> None:
 def test_a_profile_of_its_own_says_what_is_lacking(tmp_path: Path) -> None:
     settings = copied("mine", "mini", tmp_path)
     with pytest.raises(
-        ValueError, match=r"models/mine/chat: place them there, or say in hub\.mine"
+        ValueError, match=r"models/mine/encoder: place them there, or say in hub\.mine"
     ):
         obtain(settings, tmp_path, unreachable, lambda _: None)

@@ -6,6 +6,7 @@ import math
 
 import pytest
 from rich.console import Console
+from rich.markdown import Markdown
 
 from cosearch.scores.averages import Average
 from cosearch.tables.layout import Column, PrintedRow, Table, cell_text
@@ -28,7 +29,7 @@ def make_table(rows, **changes):
 
 def terminal(table):
     console = Console(file=io.StringIO(), width=200, no_color=True)
-    console.print(table.terminal())
+    console.print(Markdown(table.markdown()))
     return console.file.getvalue()
 
 
