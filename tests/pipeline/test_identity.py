@@ -15,7 +15,7 @@ import pytest
 
 from cosearch.run.code import APART, EMPTY, read_source
 from cosearch.run.reads import READS
-from tests.pipeline.project import Project
+from tests.pipeline.project import ROOT, Project
 
 Edit = Callable[[str], str]
 CARRIED = {
@@ -225,6 +225,17 @@ def renamed(text: str) -> str:
     for head in ("  ", "like: ", "right: "):
         text = re.sub(rf"^(.*{head})start\b", r"\1beginning", text, flags=re.MULTILINE)
     return text
+
+
+def test_stages_side_by_side_are_planned_with_the_identities_of_now(workshop: Project) -> None:
+    shutil.copytree(ROOT / "flows", workshop.folder / "flows", dirs_exist_ok=True)
+    edit = {"cosearch/core/grouping.py": put(">= rules.k_min", "> rules.k_min")}
+    command = (sys.executable, "-m", "flows.side_by_side", "--dry", "report@core_1")
+    with edited(workshop, edit):
+        told = workshop.command(*command).stdout
+    plan = {name: action for action, name, *_ in map(str.split, told.splitlines())}
+    assert {plan["data"], plan["encode"], plan["index"]} == {"unchanged"}
+    assert {plan["train@cosearch-0"], plan["evaluate@rag-0"], plan["report@core_1"]} == {"check"}
 
 
 @pytest.mark.parametrize(
