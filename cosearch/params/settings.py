@@ -24,6 +24,7 @@ from cosearch.params.derived import (
     variants_of,
 )
 from cosearch.params.method import Method, Section
+from cosearch.params.overrides import apply_overrides, overrides_under
 from cosearch.params.reading import ConfigError, read_blocks
 from cosearch.params.rows import Evaluation, Row, System, Tables, Training, Variant, complete
 
@@ -64,7 +65,9 @@ class Settings:
         name = _snake(kind.__name__)
         self._ask(name)
         block = getattr(self._profile, name)
-        return kind.model_validate(_apply(block.model_dump(), _under(overrides or {}, name)))
+        return kind.model_validate(
+            apply_overrides(block.model_dump(), overrides_under(overrides or {}, name))
+        )
 
     def method(self, overrides: Mapping[str, Any] | None = None) -> Method:
         """The profile's preset with the profile's and the caller's overrides."""
@@ -72,7 +75,7 @@ class Settings:
         values = self.file.presets[self._profile.preset].model_dump()
         for layer in (self._profile.method, overrides or {}):
             own = {key: v for key, v in layer.items() if key.split(".")[0] in _METHOD_PARTS}
-            values = _apply(values, own)
+            values = apply_overrides(values, own)
         return Method.model_validate(values)
 
     def training(self, name: str) -> Training:
@@ -106,7 +109,7 @@ class Settings:
         """Every model folder that the profile or a row's own ``set`` names."""
         named = set(self._profile.models.model_dump().values())
         for row in self.rows.values():
-            named |= set(_under(row.set, "models").values())
+            named |= set(overrides_under(row.set, "models").values())
         return sorted(named - {None})
 
     @cached_property
@@ -183,7 +186,7 @@ class Settings:
 
     def _grid_places(self) -> list[int]:
         """Places of the K grid that need a system of their own: K is not the method's."""
-        method = _apply(self._preset.model_dump(), self._profile.method)
+        method = apply_overrides(self._preset.model_dump(), self._profile.method)
         grid = self._profile.evaluate.k_grid
         return [place for place, k in enumerate(grid) if k != method["rollout"]["top_k"]]
 
@@ -267,25 +270,6 @@ def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:
     if name not in block:
         raise ConfigError(f"{kind}: no {name!r}; there are {', '.join(sorted(block))}")
     return block[name]
-
-
-def _under(overrides: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The overrides below ``name``, relative to it."""
-    prefix = f"{name}."
-    return {key[len(prefix) :]: v for key, v in overrides.items() if key.startswith(prefix)}
-
-
-def _apply(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` with dotted keys replaced. A key that does not exist yet is an error."""
-    for key, value in overrides.items():
-        *parents, last = key.split(".")
-        block = values
-        for parent in parents:
-            block = block.get(parent, {})
-        if last not in block:
-            raise ConfigError(f"unknown parameter {key!r}; known here: {', '.join(sorted(block))}")
-        block[last] = value
-    return values
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.lockfile import entry_names, lock_path, order_entries, write_lock
+from flows.lockfile import entry_names, lock_path, order_entries, ordered_locks, write_lock
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "dvc.lock").read_text("utf-8")
@@ -52,3 +52,19 @@ def test_a_written_lock_leaves_nothing_beside_it(tmp_path: Path) -> None:
     write_lock(tmp_path / "dvc.lock", LOCK)
     assert [path.name for path in tmp_path.iterdir()] == ["dvc.lock"]
     assert (tmp_path / "dvc.lock").read_text("utf-8") == LOCK
+
+
+def lock(*names: str) -> str:
+    """A lock with entries of these names."""
+    return "stages:\n" + "".join(f"  {name}:\n    cmd: x\n" for name in names)
+
+
+def test_an_identity_that_the_plan_made_takes_the_place_of_a_plain_run(tmp_path: Path) -> None:
+    """Entries that a plain run finds in the lock keep their places; the plan adds one more."""
+    path = tmp_path / "dvc.lock"
+    for old, wanted in (("", "shipped identity data"), ("data ", "data shipped identity")):
+        path.write_text(lock(*old.split(), "identity"))
+        order = [f"{tmp_path}/dvc.yaml:{name}" for name in ("shipped", "identity", "data")]
+        with ordered_locks(order):
+            path.write_text(lock(*old.split(), "identity", "shipped", *([] if old else ["data"])))
+        assert entry_names(path.read_text()) == wanted.split()
