@@ -1,9 +1,18 @@
 """Overrides: values by dotted key, such as ``reward.gamma``, over a block of parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cosearch.params.reading import ConfigError
+
+
+def flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of every value in nested mappings."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 def overrides_under(overrides: Mapping[str, Any], name: str) -> dict[str, Any]:

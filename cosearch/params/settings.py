@@ -24,7 +24,7 @@ from cosearch.params.derived import (
     variants_of,
 )
 from cosearch.params.method import Method, Section
-from cosearch.params.overrides import apply_overrides, overrides_under
+from cosearch.params.overrides import apply_overrides, flatten, overrides_under
 from cosearch.params.reading import ConfigError, read_blocks
 from cosearch.params.rows import Evaluation, Row, System, Tables, Training, Variant, complete
 
@@ -170,7 +170,7 @@ class Settings:
         if preset is None:
             return {}
         own = _named(self.file.presets, "presets", preset)
-        mine, usual = (_flat(block.model_dump()) for block in (own, self._preset))
+        mine, usual = (dict(flatten(block.model_dump())) for block in (own, self._preset))
         return {
             key: value
             for key, value in mine.items()
@@ -270,11 +270,6 @@ def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:
     if name not in block:
         raise ConfigError(f"{kind}: no {name!r}; there are {', '.join(sorted(block))}")
     return block[name]
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a block of blocks by dotted key."""
-    return {f"{block}.{key}": v for block, own in values.items() for key, v in own.items()}
 
 
 def _explain(error: ValidationError) -> str:

@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from cosearch.params.overrides import flatten
+
 ROOT = Path(__file__).parents[2]
 LENGTH = 16
 """Hex digits of a fingerprint in an identity; a change must be seen, not proved."""
@@ -100,15 +102,6 @@ def is_chosen(module: str, flat: Mapping[str, Any]) -> bool:
         for pattern, wanted in choices
         for key, value in flat.items()
     )
-
-
-def flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of every value in nested mappings."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
 
 
 @cache

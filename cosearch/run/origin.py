@@ -3,10 +3,11 @@
 import importlib.metadata
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _PACKAGES = ("faiss-cpu", "faiss-gpu", "numpy", "polars", "tokenizers", "torch", "transformers")
+"""Packages that decide a run's bytes."""
 _ABSENT = "none"
 _HASH = re.compile(r"[0-9a-f]{16,}")
 _SHORT = re.compile(r"^(settings\.)?(method\.)?(code\.|models\.|inputs\.)?(cosearch/)?")
@@ -15,13 +16,13 @@ _SHORT = re.compile(r"^(settings\.)?(method\.)?(code\.|models\.|inputs\.)?(cosea
 
 def origin(code: Mapping[str, str]) -> dict[str, str]:
     """Fingerprints of the code of a stage by file, and versions of what computes under it."""
-    return {**code, "python": platform.python_version()} | versions()
+    return {**code, "python": platform.python_version()} | versions(_PACKAGES)
 
 
-def versions() -> dict[str, str]:
-    """Installed versions of the packages that decide a run's bytes."""
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Versions of those packages that are installed."""
     found = {}
-    for name in _PACKAGES:
+    for name in names:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -2,7 +2,6 @@
 of the run, and errors told in one line."""
 
 import argparse
-import importlib.metadata
 import os
 import platform
 import signal
@@ -35,6 +34,7 @@ from cosearch.run.events import (
 from cosearch.run.identity import Identity, identity_of, title_of
 from cosearch.run.lease import Lease
 from cosearch.run.monitors.choice import monitor_of
+from cosearch.run.origin import versions
 from cosearch.run.progress import Progress
 from cosearch.run.reads import READS
 
@@ -44,6 +44,10 @@ AXES: dict[str, Callable[[str], Any]] = {
     "seed": int,
     "scope": str,
 }
+
+
+PACKAGES = ("torch", "transformers", "polars", "numpy", "faiss-cpu", "faiss-gpu", "dvc")
+"""Packages whose versions stand in the record of a run."""
 
 
 class Stopped(SystemExit):
@@ -160,7 +164,7 @@ def _run(
         "parameters_read": sorted(settings.asked),
         "seconds": {phase: round(value, 3) for phase, value in stage.seconds.items()},
         "python": platform.python_version(),
-        "packages": _versions(),
+        "packages": versions(PACKAGES),
         "threads": os.environ.get("OMP_NUM_THREADS"),
     }
     write_json(paths.timing(title), record)
@@ -183,14 +187,3 @@ def _watched(stage: Stage) -> Iterator[None]:
         stage.monitor.tell(Ended(" ".join(str(error).split()) or type(error).__name__))
         raise
     stage.monitor.tell(Ended(""))
-
-
-def _versions() -> dict[str, str]:
-    names = ("torch", "transformers", "polars", "numpy", "faiss-cpu", "faiss-gpu", "dvc")
-    found = {}
-    for name in names:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
