@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cosearch.files.artifacts import read_json
-from cosearch.files.model_record import ModelRecord, record_models
+from cosearch.files.model_record import read_record, record_models
 from cosearch.run.identity import identity_of, instances
 from tests.settings import ROOT, tiny
 
@@ -111,5 +111,5 @@ def test_the_record_of_the_shipped_models_is_theirs(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models/tiny").symlink_to(ROOT / "models/tiny")
     found = record_models("tiny", tiny().model_folders(), tmp_path)
-    assert found == ModelRecord.of("tiny", ROOT).hashes
+    assert found == read_record("tiny", ROOT)
     assert read_json(tmp_path / "models/tiny.json") == found

@@ -5,31 +5,25 @@ large, and a stage that starts from a model holds the folder against it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cosearch.files.artifacts import read_json, write_json
 from cosearch.files.hashes import hash_folder
 
 UNRECORDED = "not recorded"
+"""Stands in an identity for the hash of a folder that has no record."""
 
 
-@dataclass(frozen=True)
-class ModelRecord:
-    """``hashes``: folder -> hash, as they were when the record was written."""
+def read_record(profile: str, root: Path = Path()) -> dict[str, str]:
+    """Folder -> hash, as they were when the record was written; empty where there is no record."""
+    path = record_path(profile, root)
+    record: dict[str, str] = read_json(path) if path.is_file() else {}
+    return record
 
-    path: Path
-    hashes: Mapping[str, str]
 
-    @classmethod
-    def of(cls, profile: str, root: Path = Path()) -> "ModelRecord":
-        """The record of a profile; an empty one where there is none."""
-        path = root / "models" / f"{profile}.json"
-        return cls(path, read_json(path) if path.is_file() else {})
-
-    def hash(self, folder: str) -> str:
-        """The recorded hash of a folder, or ``UNRECORDED``."""
-        return self.hashes.get(folder, UNRECORDED)
+def record_path(profile: str, root: Path) -> Path:
+    """The file of a profile's record."""
+    return root / "models" / f"{profile}.json"
 
 
 def check_models(models: Mapping[str, str]) -> None:
@@ -47,5 +41,5 @@ def record_models(profile: str, folders: Iterable[str], root: Path = Path()) -> 
     """Record every folder that is there, and leave out the others; returns what was recorded."""
     there = sorted({folder for folder in folders if (root / folder / "config.json").is_file()})
     hashes = {folder: hash_folder(root / folder) for folder in there}
-    write_json(root / "models" / f"{profile}.json", hashes)
+    write_json(record_path(profile, root), hashes)
     return hashes

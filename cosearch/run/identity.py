@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cosearch.files.artifacts import Paths, read_json
-from cosearch.files.model_record import UNRECORDED, ModelRecord
+from cosearch.files.model_record import UNRECORDED, read_record
 from cosearch.params.settings import Settings
 from cosearch.run.code import code_of
 from cosearch.run.origin import differences
@@ -57,10 +57,15 @@ def title_of(name: str, axes: Mapping[str, Any]) -> str:
 
 def identity_of(settings: Settings, name: str, axes: Mapping[str, Any]) -> Identity:
     """The identity of an instance of the stage ``name``."""
+    return _identity(settings, name, axes, read_record(settings.profile))
+
+
+def _identity(
+    settings: Settings, name: str, axes: Mapping[str, Any], record: Mapping[str, str]
+) -> Identity:
     told = resolve(settings, name, axes)
     folders = sorted(filter(None, set(told.get("models", {}).values())))
-    record = ModelRecord.of(settings.profile)
-    models = {folder: record.hash(folder) for folder in folders}
+    models = {folder: record.get(folder, UNRECORDED) for folder in folders}
     return Identity(title_of(name, axes), told, models, code_of(f"stages.{name}", told))
 
 
@@ -87,7 +92,8 @@ def instances(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def identities(settings: Settings) -> list[Identity]:
     """The identity of every instance in the graph of a profile."""
-    return [identity_of(settings, name, axes) for name, axes in instances(settings)]
+    record = read_record(settings.profile)
+    return [_identity(settings, name, axes, record) for name, axes in instances(settings)]
 
 
 def write_identities(settings: Settings, paths: Paths) -> int:
