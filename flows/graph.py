@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.lockfile import IDENTITY
-
 DVC = (sys.executable, "-P", "-m", "dvc", "--wait-for-lock")
 """The command that starts DVC. ``-P`` keeps modules of the working folder from being imported. DVC
 waits for the lock of the repository. Without waiting it would fail after the command of a stage has
 ended, and the outputs of the stage would be lost."""
+IDENTITY = "identity"
+"""The stage whose files say what each other stage depends on; its own run takes seconds."""
 _PLANNED = re.compile(r"^Running stage '(.+)':$|'(.+)' is frozen\. Its dependencies")
 _EDGE = re.compile(r'^"(.+)" -> "(.+)";$', re.MULTILINE)
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-IDENTITY = "identity"
-"""The stage whose files say what each other stage depends on; its own run takes seconds."""
 _ENTRY = re.compile(r"^  (?=\S)", re.MULTILINE)
 _HEAD = "stages:\n"
 
@@ -21,12 +19,10 @@ _HEAD = "stages:\n"
 def ordered_locks(order: Sequence[str]) -> Iterator[None]:
     """Sort the locks after the ``with`` block, in which stages may end in any order.
 
-    Old entries keep their places. New entries follow in ``order``, the order of the graph. An entry
-    of ``identity`` that stands last counts as new: the plan has just made it.
+    Old entries keep their places. New entries follow in ``order``, the order of the graph.
     """
     locks = sorted({lock_path(name) for name in order})
     before = {path: entry_names(_read(path)) for path in locks}
-    before = {path: old[:-1] if old[-1:] == [IDENTITY] else old for path, old in before.items()}
     try:
         yield
     finally:

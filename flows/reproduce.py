@@ -25,7 +25,7 @@ from prefect.states import Completed, Failed
 from flows.graph import DVC
 from flows.processes import Processes
 from flows.schedule import Schedule, kind
-from flows.side_by_side import LOGS, plan, run_schedule, stoppable
+from flows.side_by_side import LOGS, planned, run_schedule, stoppable
 
 PARENT_RUN, PARENT_TASK = "COSEARCH_FLOW_RUN", "COSEARCH_TASK_RUN"
 """Environment variables that tell a stage the flow run and the task run to which it belongs."""
@@ -98,14 +98,14 @@ def reproduce(
     processes = Processes(LOGS)
     if overrides:
         return experiment(names, overrides, processes)
-    schedule = plan(names)
-    runner = TaskRunner(schedule.graph.upstream, processes)
-    for name in schedule.graph.order:
-        if name in schedule.done:
+    with planned(names) as schedule:
+        runner = TaskRunner(schedule.graph.upstream, processes)
+        for name in schedule.graph.order:
+            if name in schedule.done:
+                runner.note(name)
+        run_schedule(schedule, runner, processes.log, jobs)
+        for name in filter(schedule.dropped.get, schedule.graph.order):
             runner.note(name)
-    run_schedule(schedule, runner, processes.log, jobs)
-    for name in filter(schedule.dropped.get, schedule.graph.order):
-        runner.note(name)
     return conclude(schedule)
 
 

@@ -36,8 +36,7 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="print the plan and run nothing")
     arguments = parser.parse_args()
     try:
-        with stoppable():
-            schedule = plan(arguments.targets)
+        with stoppable(), planned(arguments.targets) as schedule:
             if arguments.dry:
                 print("\n".join(describe(schedule)))
                 return 0
@@ -51,17 +50,20 @@ def main() -> int:
         return STOPPED
 
 
-def plan(targets: Sequence[str]) -> Schedule:
-    """Ask DVC once for the graph and for the changed stages.
+@contextmanager
+def planned(targets: Sequence[str]) -> Iterator[Schedule]:
+    """Ask DVC once for the graph and for the changed stages. After the ``with`` block, in which the
+    stages may run, the locks are in the order of a plain ``dvc repro``.
 
     A stage is fresh if neither it nor a stage before it has changed. A fresh stage starts no
     process. For every other stage DVC checks again when its turn comes. The identities are made
     first, because DVC cannot know what they will hold.
     """
     graph = read_graph(targets)
-    refresh(graph)
-    stale = graph.downstream(read_changed(targets) & set(graph.order))
-    return Schedule(graph, read_seconds(graph.order), frozenset(graph.order) - stale)
+    with ordered_locks(graph.order):
+        refresh(graph)
+        stale = graph.downstream(read_changed(targets) & set(graph.order))
+        yield Schedule(graph, read_seconds(graph.order), frozenset(graph.order) - stale)
 
 
 def describe(schedule: Schedule) -> list[str]:
@@ -88,8 +90,7 @@ def run_schedule(
     """
     watch = Watch(jobs, place)
     watch.say(f"{len(schedule.done)} of {len(schedule.graph.order)} stages unchanged")
-    with ordered_locks(schedule.graph.order):
-        drive(schedule, runner, jobs, watch)
+    drive(schedule, runner, jobs, watch)
     watch.say(watch.standing(schedule))
     for name, cause in schedule.failed.items():
         watch.say(f"error: {name}: {cause}")

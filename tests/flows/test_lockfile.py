@@ -63,7 +63,7 @@ def test_an_identity_that_the_plan_made_takes_the_place_of_a_plain_run(tmp_path:
     """Entries that a plain run finds in the lock keep their places; the plan adds one more."""
     path = tmp_path / "dvc.lock"
     for old, wanted in (("", "shipped identity data"), ("data ", "data shipped identity")):
-        path.write_text(lock(*old.split(), "identity"))
+        path.write_text(lock(*old.split()))
         order = [f"{tmp_path}/dvc.yaml:{name}" for name in ("shipped", "identity", "data")]
         with ordered_locks(order):
             path.write_text(lock(*old.split(), "identity", "shipped", *([] if old else ["data"])))
