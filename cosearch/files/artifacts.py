@@ -27,7 +27,7 @@ SAMPLING = pl.Struct(
 
 _ROLLOUT_COLUMNS: dict[str, Any] = {
     "kind": pl.String,  # trajectory | call
-    "round": pl.Int32,
+    "round": pl.Int32,  # from 1, as in the name of the file
     "dataset": pl.String,
     "question_id": pl.String,
     "sample": pl.Int32,

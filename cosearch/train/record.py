@@ -138,7 +138,7 @@ class Round:
         question = trajectory.question
         return {
             "kind": kind,
-            "round": self.number,
+            "round": self.number + 1,
             "dataset": question.dataset,
             "question_id": question.id,
             "sample": trajectory.sample,

@@ -26,9 +26,10 @@ def test_every_round_leaves_rows_of_the_documented_schema(
     folder = reproduced.folder / "artifacts/tiny/train/core/seed_0" / variant
     files = sorted(folder.glob("rollouts/*.parquet"))
     assert [path.name for path in files] == ["round_001.parquet", "round_002.parquet"]
-    for path in files:
+    for number, path in enumerate(files, start=1):
         frame = pl.read_parquet(path)
         assert frame.schema == ROLLOUT_SCHEMA
+        assert frame["round"].unique().to_list() == [number]
         trajectories = frame.filter(kind="trajectory")
         assert trajectories.height == 3 * 8
         for row in frame.filter(pl.col("ids").is_not_null()).iter_rows(named=True):

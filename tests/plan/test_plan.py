@@ -394,7 +394,7 @@ def rolled_out(folder: Path, seed: int, *, rounds: int, mean_searches: float) ->
 def row(kind: str, number: int, sample: int, mask: list[int], live: bool) -> dict[str, Any]:
     filled = {
         "kind": kind,
-        "round": number,
+        "round": number + 1,
         "sample": sample,
         "ids": [1] * len(mask),
         "loss_mask": mask,

@@ -78,7 +78,7 @@ def trajectory_row(dataset: str, question: int, sample: int, **changes: Any) -> 
     """A row of kind trajectory that answered right after one search."""
     return {
         "kind": "trajectory",
-        "round": 0,
+        "round": 1,
         "dataset": dataset,
         "question_id": f"{dataset}-{question}",
         "sample": sample,
