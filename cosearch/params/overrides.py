@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cosearch.params.reading import ConfigError
+from cosearch.params.reading import ConfigError, suggestion
 
 
 def flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -21,14 +21,20 @@ def overrides_under(overrides: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key[len(prefix) :]: v for key, v in overrides.items() if key.startswith(prefix)}
 
 
-def apply_overrides(values: dict[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` with dotted keys replaced. A key that does not exist yet is an error."""
+def apply_overrides(
+    values: dict[str, Any], overrides: Mapping[str, Any], above: str = ""
+) -> dict[str, Any]:
+    """``values`` with dotted keys replaced. ``above`` is what a reader sees before each key.
+
+    Raises ConfigError for a key that ``values`` does not have.
+    """
     for key, value in overrides.items():
         *parents, last = key.split(".")
-        block = values
+        block: Any = values
         for parent in parents:
-            block = block.get(parent, {})
-        if last not in block:
-            raise ConfigError(f"unknown parameter {key!r}; known here: {', '.join(sorted(block))}")
+            block = block.get(parent) if isinstance(block, dict) else None
+        if not isinstance(block, dict) or last not in block:
+            known = [name for name, _ in flatten(values, above)]
+            raise ConfigError(f"no key {above + key!r}; {suggestion(above + key, known)}")
         block[last] = value
     return values

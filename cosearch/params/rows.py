@@ -7,7 +7,7 @@ follows: what the graph trains (``Variant``), what it evaluates (``System``), an
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from cosearch.params.method import Positive, Section
 
@@ -15,6 +15,9 @@ MethodName = Literal["react", "direct", "cot", "rag", "search_o1", "search_r1", 
 RankerKind = Literal["retriever_order", "generative", "cross_encoder", "oracle", "simulated"]
 PartName = Literal["core", "more"]
 RoleName = Literal["agent", "ranker", "simulator"]
+EvaluationKey = Literal["corpus", "index", "top_k", "yes_no_rule"]
+"""What stands in the key of an evaluation's metrics.json: what its numbers depend on beside the
+models."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {"core": ("core",), "all": ("core", "more")}
 """First word of a scope -> the parts of the rows that it takes in."""
@@ -117,11 +120,22 @@ class Evaluation(Section):
 
 
 class Comparison(Section):
-    """Two systems that the tables compare."""
+    """Two systems that the tables compare, by F1, EM or Hit@k given that D_N holds an answer."""
 
     left: str
     right: str
-    metric: str
+    metric: Annotated[str, Field(pattern=r"^(f1|em|hit_[1-9][0-9]*)$")]
+
+    @property
+    def cutoff(self) -> int | None:
+        """The k of Hit@k; None for another metric."""
+        return int(self.metric[4:]) if self.metric.startswith("hit_") else None
+
+    @model_validator(mode="after")
+    def _of_two(self) -> "Comparison":
+        if self.left == self.right:
+            raise ValueError(f"{self.left} is compared with itself")
+        return self
 
 
 class TableRow(Section):
@@ -137,7 +151,7 @@ class TableFrame(Section):
 
     name: str
     backbone: str | None
-    varying: tuple[str, ...]
+    varying: tuple[EvaluationKey, ...]
 
 
 class TableBlock(TableFrame):

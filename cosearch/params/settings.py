@@ -4,7 +4,6 @@ A stage asks for blocks by name. What it asked for is remembered, and a stage ma
 its identity holds (``run/reads.py``), so that no value changes a result unnoticed.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,10 +12,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from cosearch.params.blocks import Agent, File, Models, Profile, Ranker, Train
+from cosearch.params.blocks import File, Profile
+from cosearch.params.checks import check_references
 from cosearch.params.derived import (
     BASE,
-    FIXED_RANKER,
     GraphRows,
     graph_of,
     systems_of,
@@ -25,14 +24,11 @@ from cosearch.params.derived import (
 )
 from cosearch.params.method import Method, Section
 from cosearch.params.overrides import apply_overrides, flatten, overrides_under
-from cosearch.params.reading import ConfigError, read_blocks
+from cosearch.params.reading import ConfigError, entry_of, explain, read_blocks
 from cosearch.params.rows import Evaluation, Row, System, Tables, Training, Variant, complete
 
 SectionT = TypeVar("SectionT", bound=Section)
-Value = TypeVar("Value")
-_ROW_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _METHOD_PARTS = frozenset(Method.model_fields)
-_PROFILE_PARTS = frozenset({"train", "agent", "ranker", "models"})
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Settings:
         self._ask(name)
         block = getattr(self._profile, name)
         return kind.model_validate(
-            apply_overrides(block.model_dump(), overrides_under(overrides or {}, name))
+            apply_overrides(block.model_dump(), overrides_under(overrides or {}, name), f"{name}.")
         )
 
     def method(self, overrides: Mapping[str, Any] | None = None) -> Method:
@@ -81,29 +77,29 @@ class Settings:
     def training(self, name: str) -> Training:
         """The training called ``name``: ``VARIANT-SEED``."""
         self._ask("rows")
-        return _named(self.graph.trainings, "trainings", name)
+        return entry_of(self.graph.trainings, "trainings", name)
 
     def evaluation(self, name: str) -> Evaluation:
         """The evaluation called ``name``: ``SYSTEM-SEED``."""
         self._ask("rows")
-        return _named(self.graph.evaluations, "evaluations", name)
+        return entry_of(self.graph.evaluations, "evaluations", name)
 
     def variant(self, name: str) -> Variant:
         """The variant called ``name``."""
         self._ask("rows")
-        return _named(self.variants, "variants", name)
+        return entry_of(self.variants, "variants", name)
 
     def system(self, name: str) -> System:
         """The system called ``name``."""
         self._ask("rows")
-        return _named(self.systems, "systems", name)
+        return entry_of(self.systems, "systems", name)
 
     def overrides_of(self, name: str) -> dict[str, Any]:
         """All that a system changes in the profile: what its models were trained under, its own
         ``set``, and its K of Table 4, which no cutoff of Hit@k may exceed."""
         system = self.system(name)
         trained = {} if system.variant == BASE else self.variant(system.variant).set
-        return {**trained, **system.set, **self._at_grid(system.grid)}
+        return {**trained, **system.set, **self.at_grid(system.grid)}
 
     def model_folders(self) -> list[str]:
         """Every model folder that the profile or a row's own ``set`` names."""
@@ -117,7 +113,7 @@ class Settings:
         """Every row with what it takes over; a row's own preset is written out in its ``set``."""
         rows = complete(self.file.rows)
         return {
-            name: row.model_copy(update={"set": self._of_preset(row.preset) | row.set})
+            name: row.model_copy(update={"set": self._of_preset(name, row.preset) | row.set})
             for name, row in rows.items()
         }
 
@@ -150,12 +146,12 @@ class Settings:
 
     @cached_property
     def _systems(self) -> dict[str, System]:
-        return systems_of(self.rows, self._grid_places())
+        return systems_of(self.rows, self.grid_places())
 
     @cached_property
     def _tables(self) -> Tables:
         count = len(self._profile.evaluate.k_grid)
-        return tables_of(self.file.tables, self.rows, self._grid_places(), count)
+        return tables_of(self.file.tables, self.rows, self.grid_places(), count)
 
     def _ask(self, name: str) -> None:
         if self.allowed is not None and name not in self.allowed:
@@ -165,11 +161,11 @@ class Settings:
             )
         self.asked.add(name)
 
-    def _of_preset(self, preset: str | None) -> dict[str, Any]:
+    def _of_preset(self, row: str, preset: str | None) -> dict[str, Any]:
         """What a row's own preset changes in the profile's, but for what the profile overrides."""
         if preset is None:
             return {}
-        own = _named(self.file.presets, "presets", preset)
+        own = entry_of(self.file.presets, f"rows.{row}.preset", preset)
         mine, usual = (dict(flatten(block.model_dump())) for block in (own, self._preset))
         return {
             key: value
@@ -177,14 +173,15 @@ class Settings:
             if value != usual[key] and key not in self._profile.method
         }
 
-    def _at_grid(self, place: int | None) -> dict[str, Any]:
+    def at_grid(self, place: int | None) -> dict[str, Any]:
+        """What an evaluation at a place of the K grid changes; nothing outside the grid."""
         if place is None:
             return {}
         top_k = self._profile.evaluate.k_grid[place]
         cutoffs = [k for k in self.method().reward.hit_cutoffs if k <= top_k]
         return {"rollout.top_k": top_k, "reward.hit_cutoffs": cutoffs}
 
-    def _grid_places(self) -> list[int]:
+    def grid_places(self) -> list[int]:
         """Places of the K grid that need a system of their own: K is not the method's."""
         method = apply_overrides(self._preset.model_dump(), self._profile.method)
         grid = self._profile.evaluate.k_grid
@@ -192,92 +189,31 @@ class Settings:
 
     @property
     def _preset(self) -> Method:
-        return _named(self.file.presets, "presets", self._profile.preset)
+        place = f"profiles.{self.profile}.preset"
+        return entry_of(self.file.presets, place, self._profile.preset)
 
     @property
     def _profile(self) -> Profile:
-        return _named(self.file.profiles, "profiles", self.profile)
+        return entry_of(self.file.profiles, "profiles", self.profile)
 
 
-def load_settings(profile: str, path: Path = Path("params.yaml")) -> Settings:
-    """Read and check all of params.yaml. Raises ConfigError with one line per fault."""
+def load_settings(
+    profile: str, path: Path = Path("params.yaml"), text: str | None = None
+) -> Settings:
+    """Read and check all of params.yaml; ``text`` stands for what is in the file ``path``.
+
+    Raises ConfigError with one line per fault.
+    """
     try:
-        file = File.model_validate(read_blocks(path))
+        settings = Settings(File.model_validate(read_blocks(path, text)), profile)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_explain(error)}") from None
-    settings = Settings(file, profile)
-    _check_references(settings, path)
-    return settings
-
-
-def _check_references(settings: Settings, path: Path) -> None:
-    """Every name that points somewhere points to something, and every override fits its schema."""
-    file = settings.file
+        raise ConfigError(f"{path}: {explain(error)}") from None
     try:
-        for profile in sorted({settings.profile, *file.profiles}):
-            seen = Settings(file, profile)
-            _named(file.presets, "presets", seen._profile.preset)
-            _check_overrides("profile", seen, seen._profile.method)
-            _check_rows(seen)
-            _check_tables(seen)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {_explain(error)}") from None
+        for name in sorted({profile, *settings.file.profiles}):
+            check_references(Settings(settings.file, name))
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-
-
-def _check_rows(settings: Settings) -> None:
-    """Every row starts from models that profiles know, and its overrides fit their schema."""
-    known = {*Models.model_fields, FIXED_RANKER}
-    for name, row in settings.rows.items():
-        if not _ROW_NAME.fullmatch(name) or name == BASE:
-            rule = f"lower case letters, digits and underscores, and is not {BASE!r}"
-            raise ConfigError(f"rows.{name}: a name has {rule}")
-        if unknown := sorted(set(row.models.values()) - known):
-            raise ConfigError(f"rows.{name}.models: no {unknown[0]!r}; there are {sorted(known)}")
-        if row.models_of is not None and row.models_of not in settings.variants:
-            raise ConfigError(f"rows.{name}.models_of: {row.models_of!r} is no row that is trained")
-        _check_overrides(f"rows.{name}.set", settings, row.set)
-    for place in settings._grid_places():
-        _check_overrides("evaluate.k_grid", settings, settings._at_grid(place))
-
-
-def _check_tables(settings: Settings) -> None:
-    """Tables and comparisons name rows that exist."""
-    tables, file = settings.tables, settings.file
-    names = [name for pair in tables.oracle for name in (pair.standard, pair.oracle)]
-    names += [name for pair in file.comparisons for name in (pair.left, pair.right)]
-    for name in (*names, tables.detectable.left, tables.detectable.right):
-        _named(settings.systems, "tables and comparisons: rows", name)
-    for figure in (tables.training_curves, tables.groups):
-        for name in figure:
-            _named(settings.variants, "training_curves and groups: trained rows", name)
-
-
-def _check_overrides(owner: str, settings: Settings, overrides: Mapping[str, Any]) -> None:
-    for key in overrides:
-        if key.split(".")[0] not in _METHOD_PARTS | _PROFILE_PARTS:
-            raise ConfigError(f"{owner}: {key!r} starts with no known section")
-    try:
-        settings.method(overrides)
-        for kind in (Train, Agent, Ranker, Models):
-            settings.section(kind, overrides)
-    except ValidationError as error:
-        raise ConfigError(f"{owner}: {_explain(error)}") from None
-
-
-def _named(block: Mapping[str, Value], kind: str, name: str) -> Value:
-    if name not in block:
-        raise ConfigError(f"{kind}: no {name!r}; there are {', '.join(sorted(block))}")
-    return block[name]
-
-
-def _explain(error: ValidationError) -> str:
-    faults = [
-        f"{'.'.join(map(str, fault['loc'])) or 'params'}: {fault['msg']}"
-        for fault in error.errors()
-    ]
-    return "; ".join(faults)
+    return settings
 
 
 def _snake(name: str) -> str:

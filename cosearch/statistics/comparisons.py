@@ -1,6 +1,5 @@
 """Declared comparisons of two systems: their difference and its paired bootstrap interval."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,19 +20,6 @@ from cosearch.statistics.results import NOT_RUN, Result, ResultSet, questions
 
 Seeds = Sequence[Result]
 """Results of one system, one per seed."""
-
-_HIT = re.compile(r"hit_([1-9][0-9]*)")
-
-
-def check_comparison(comparison: Comparison) -> None:
-    """Raise ValueError for an unknown metric or a system that is compared with itself.
-
-    Metrics are ``f1``, ``em`` and ``hit_k`` (Hit@k given that D_N holds an answer).
-    """
-    if comparison.metric not in ("f1", "em") and not _HIT.fullmatch(comparison.metric):
-        raise ValueError(f"metric {comparison.metric!r} is neither f1, em nor hit_<k>")
-    if comparison.left == comparison.right:
-        raise ValueError(f"{comparison.left} is compared with itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +54,7 @@ def compare(results: ResultSet, comparison: Comparison) -> Outcome:
     left, right = common_seeds(left, right)
     if not left:
         return Outcome(comparison, status="no seed in common")
-    build = _compare_hits if _HIT.fullmatch(comparison.metric) else _compare_means
+    build = _compare_hits if comparison.cutoff else _compare_means
     return build(comparison, left, right, results)
 
 

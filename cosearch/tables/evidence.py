@@ -13,7 +13,6 @@ from cosearch.files.artifacts import SKIPPED, Paths, read_json
 from cosearch.files.hashes import check_hashes
 from cosearch.params import blocks, rows
 from cosearch.params.settings import Settings
-from cosearch.statistics.comparisons import check_comparison
 from cosearch.statistics.results import NOT_RUN, ResultSet, read_results, row_of
 from cosearch.statistics.scope import Scope
 
@@ -51,13 +50,10 @@ class Evidence:
 def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
     """Read what a scope holds; rows that the gate refuses or that diverged get a status.
 
-    Raises ValueError for a comparison that means nothing, and for artifacts that are missing or
-    changed.
+    Raises ValueError for artifacts that are missing or changed.
     """
     method, grid = settings.method(), settings.section(blocks.Evaluate).k_grid
     file, gates, top_k = settings.file, read_gates(paths, scope_name), method.rollout.top_k
-    for comparison in file.comparisons:
-        check_comparison(comparison)
     return Evidence(
         results=ResultSet(
             evaluated=read_results(paths.of_scope("evaluate", scope_name)),

@@ -5,7 +5,7 @@ import dataclasses
 import polars as pl
 import pytest
 
-from cosearch.statistics.comparisons import check_comparison, compare
+from cosearch.statistics.comparisons import compare
 from tests.evaluated import COMPARISONS, make_comparison
 
 
@@ -62,4 +62,4 @@ def test_hits_without_any_answer_are_a_status(results, rollouts):
 )
 def test_comparisons_that_mean_nothing_are_refused(left, right, metric):
     with pytest.raises(ValueError, match=r"metric|itself"):
-        check_comparison(make_comparison(left, right, metric))
+        make_comparison(left, right, metric)

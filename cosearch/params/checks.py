@@ -1,0 +1,121 @@
+"""The checks of params.yaml that look at more than one block: every name points to something that
+is there, and every override fits its schema.
+
+Each fault is one line that begins with the path of what is wrong.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from cosearch.params.blocks import Agent, Evaluate, Models, Ranker, Train
+from cosearch.params.derived import BASE, FIXED_RANKER
+from cosearch.params.method import Method
+from cosearch.params.overrides import flatten
+from cosearch.params.reading import ConfigError, entry_of, explain, suggestion
+from cosearch.params.rows import RankerKind, RoleName, Row
+
+if TYPE_CHECKING:
+    from cosearch.params.settings import Settings
+
+ROW_NAME = re.compile(r"[a-z][a-z0-9_]*")
+SETTABLE = (Train, Agent, Ranker, Models)
+"""Blocks of a profile that a row may override, beside the method."""
+SECTIONS = {*Method.model_fields, *(kind.__name__.lower() for kind in SETTABLE)}
+"""First words of the keys that a row may override."""
+NEEDED: Mapping[RankerKind, RoleName] = {
+    "generative": "ranker",
+    "cross_encoder": "ranker",
+    "simulated": "simulator",
+}
+"""Ranker kinds that play with a model -> the role that needs one."""
+
+
+def check_references(settings: "Settings") -> None:
+    """Raises ConfigError for the first fault of rows, tables or profile, seen from one profile."""
+    profile = entry_of(settings.file.profiles, "profiles", settings.profile)
+    place = f"profiles.{settings.profile}"
+    entry_of(settings.file.presets, f"{place}.preset", profile.preset)
+    check_overrides(f"{place}.method", settings, profile.method)
+    _check_rows(settings)
+    _check_tables(settings)
+    for system in settings.section(Evaluate).systems or ():
+        entry_of(settings.systems, f"{place}.evaluate.systems", system)
+
+
+def check_overrides(place: str, settings: "Settings", overrides: Mapping[str, Any]) -> None:
+    """Raises ConfigError where an override, named at ``place``, has no key or a wrong value."""
+    for key in overrides:
+        if key.split(".")[0] not in SECTIONS:
+            known = [name for name, _ in flatten(_overridable(settings))]
+            raise ConfigError(f"{place}: no key {key!r}; {suggestion(key, known)}")
+    try:
+        settings.method(overrides)
+        for kind in SETTABLE:
+            settings.section(kind, overrides)
+    except ValidationError as error:
+        raise ConfigError(f"{place}, profile {settings.profile}: {explain(error)}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+
+
+def _overridable(settings: "Settings") -> dict[str, Any]:
+    blocks = {kind.__name__.lower(): settings.section(kind).model_dump() for kind in SETTABLE}
+    return settings.method().model_dump() | blocks
+
+
+def _check_rows(settings: "Settings") -> None:
+    for name, row in settings.rows.items():
+        check_name(name)
+        _check_models(name, row)
+        if row.models_of is not None:
+            entry_of(settings.variants, f"rows.{name}.models_of: trained rows", row.models_of)
+        check_overrides(f"rows.{name}.set", settings, row.set)
+    for place in settings.grid_places():
+        where = f"profiles.{settings.profile}.evaluate.k_grid"
+        check_overrides(where, settings, settings.at_grid(place))
+
+
+def check_name(name: str) -> None:
+    """Raises ConfigError for a name that no row may have."""
+    if not ROW_NAME.fullmatch(name) or name == BASE:
+        rule = f"lower case letters, digits and underscores, and is not {BASE!r}"
+        raise ConfigError(f"rows.{name}: a name has {rule}")
+
+
+def _check_models(name: str, row: Row) -> None:
+    """Every role of a row starts from a model that profiles know, and none that plays lacks one."""
+    for model in row.models.values():
+        entry_of(dict.fromkeys([*Models.model_fields, FIXED_RANKER]), f"rows.{name}.models", model)
+    roles = {"agent", *row.train, *filter(None, [NEEDED.get(row.ranker)])}
+    if lacking := sorted(roles - row.models.keys()):
+        raise ConfigError(f"rows.{name}.models: names no model of the role {lacking[0]!r}")
+
+
+def _check_tables(settings: "Settings") -> None:
+    for place, name in named_systems(settings):
+        entry_of(settings.systems, place, name)
+    cutoffs = settings.method().reward.hit_cutoffs
+    for number, pair in enumerate(settings.file.comparisons):
+        if pair.cutoff is not None and pair.cutoff not in cutoffs:
+            at = f"comparisons.{number}.metric: {pair.metric}"
+            raise ConfigError(f"{at}: profile {settings.profile} measures k in {list(cutoffs)}")
+    shown = {"training_curves": settings.tables.training_curves, "groups": settings.tables.groups}
+    for figure, names in shown.items():
+        for name in names:
+            entry_of(settings.variants, f"rows.{name}.tables, {figure}: trained rows", name)
+
+
+def named_systems(settings: "Settings") -> Iterator[tuple[str, str]]:
+    """(path, name) of everything that tables and comparisons ask of the systems."""
+    for number, comparison in enumerate(settings.file.comparisons):
+        yield f"comparisons.{number}.left", comparison.left
+        yield f"comparisons.{number}.right", comparison.right
+    frames = settings.file.tables
+    for pair in frames.oracle:
+        yield f"tables.oracle.{pair.name}.standard", pair.standard
+        yield f"tables.oracle.{pair.name}.oracle", pair.oracle
+    yield "tables.detectable.left", frames.detectable.left
+    yield "tables.detectable.right", frames.detectable.right
