@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     check = add("check", _check, "check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
     add("rows", _rows, "write rows.yaml, which DVC reads, for every profile")
+    _of_rows(add)
     models = add("models", _models, "record the hashes of a profile's model folders")
     models.add_argument("--profile", required=True)
     add("status", _status, "say what runs, where it is, and what died")
@@ -61,6 +62,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _of_rows(add: Callable[..., Any]) -> None:
+    new = add("add-row", _add_row, "add a row to params.yaml that is like another row")
+    new.add_argument("name", help="lower case letters, digits and underscores")
+    new.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="as in reward.gamma=0")
+    new.add_argument("--like", required=True, metavar="ROW", help="the row to start from")
+    new.add_argument("--label", help="what tables and figures call it")
+    new.add_argument("--part", default="more", choices=("core", "more"), help="default: more")
+    new.add_argument("--tables", default="", help="tables in which it stands, joined by commas")
+    gone = add("remove-row", _remove_row, "remove a row, its outputs and the state of its runs")
+    gone.add_argument("name")
+    gone.add_argument("--yes", action="store_true", help="do not ask")
+
+
 def _show(chosen: argparse.Namespace) -> None:
     from cosearch.commands.show import show_tables
 
@@ -84,6 +98,27 @@ def _rows(chosen: argparse.Namespace) -> None:
     from cosearch.commands.rows import write_all
 
     print("\n".join(write_all()))
+
+
+def _add_row(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.add_row import add_row
+
+    tables = [name for name in chosen.tables.split(",") if name]
+    made = add_row(
+        chosen.name,
+        chosen.like,
+        chosen.changes,
+        label=chosen.label,
+        part=chosen.part,
+        tables=tables,
+    )
+    print("\n".join(made))
+
+
+def _remove_row(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.remove_row import remove_row
+
+    remove_row(chosen.name, ask=not chosen.yes)
 
 
 def _models(chosen: argparse.Namespace) -> None:

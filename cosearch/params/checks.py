@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from cosearch.params.blocks import Agent, Evaluate, Models, Ranker, Train
+from cosearch.params.blocks import Agent, File, Models, Ranker, Train
 from cosearch.params.derived import BASE, FIXED_RANKER
 from cosearch.params.method import Method
 from cosearch.params.overrides import flatten
@@ -40,9 +40,9 @@ def check_references(settings: "Settings") -> None:
     entry_of(settings.file.presets, f"{place}.preset", profile.preset)
     check_overrides(f"{place}.method", settings, profile.method)
     _check_rows(settings)
+    for path, name in named_rows(settings.file):
+        entry_of(settings.systems, path, name)
     _check_tables(settings)
-    for system in settings.section(Evaluate).systems or ():
-        entry_of(settings.systems, f"{place}.evaluate.systems", system)
 
 
 def check_overrides(place: str, settings: "Settings", overrides: Mapping[str, Any]) -> None:
@@ -95,8 +95,6 @@ def _check_models(name: str, row: Row) -> None:
 
 
 def _check_tables(settings: "Settings") -> None:
-    for place, name in named_systems(settings):
-        entry_of(settings.systems, place, name)
     cutoffs = settings.method().reward.hit_cutoffs
     for number, pair in enumerate(settings.file.comparisons):
         if pair.cutoff is not None and pair.cutoff not in cutoffs:
@@ -108,14 +106,24 @@ def _check_tables(settings: "Settings") -> None:
             entry_of(settings.variants, f"rows.{name}.tables, {figure}: trained rows", name)
 
 
-def named_systems(settings: "Settings") -> Iterator[tuple[str, str]]:
-    """(path, name) of everything that tables and comparisons ask of the systems."""
-    for number, comparison in enumerate(settings.file.comparisons):
+def named_rows(file: File) -> Iterator[tuple[str, str]]:
+    """(path, name) of everything in params.yaml that names a row or a system."""
+    for row, entry in file.rows.items():
+        for key, name in (("like", entry.like), ("models_of", entry.models_of)):
+            if name is not None:
+                yield f"rows.{row}.{key}", name
+    for profile, block in file.profiles.items():
+        for system in block.evaluate.systems or ():
+            yield f"profiles.{profile}.evaluate.systems", system
+    yield from _named_by_tables(file)
+
+
+def _named_by_tables(file: File) -> Iterator[tuple[str, str]]:
+    for number, comparison in enumerate(file.comparisons):
         yield f"comparisons.{number}.left", comparison.left
         yield f"comparisons.{number}.right", comparison.right
-    frames = settings.file.tables
-    for pair in frames.oracle:
+    for pair in file.tables.oracle:
         yield f"tables.oracle.{pair.name}.standard", pair.standard
         yield f"tables.oracle.{pair.name}.oracle", pair.oracle
-    yield "tables.detectable.left", frames.detectable.left
-    yield "tables.detectable.right", frames.detectable.right
+    yield "tables.detectable.left", file.tables.detectable.left
+    yield "tables.detectable.right", file.tables.detectable.right

@@ -65,3 +65,11 @@ def profile_folders(root: Path = Path()) -> dict[str, Path]:
         if path.is_file() and (name := re.search(r"^profile: (\S+)", path.read_text(), re.M)):
             found.setdefault(name[1], path.parent)
     return found
+
+
+def first_profile(root: Path = Path()) -> str:
+    """The profile of the root, for what is the same under all. Raises ConfigError outside a
+    project."""
+    for profile in profile_folders(root):
+        return profile
+    raise ConfigError(f"{root / 'profile.yaml'}: no such file; run from the project's root")

@@ -97,3 +97,11 @@ def read_lease(folder: Path) -> tuple[Mapping[str, Any], bool]:
         except BlockingIOError:
             return said, True
     return said, False
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a stage with its lease in ``folder`` runs now."""
+    try:
+        return read_lease(folder)[1]
+    except (OSError, ValueError):
+        return False

@@ -96,6 +96,11 @@ class Project:
             "DVC_NO_ANALYTICS": "1",
         }
 
+    def tracked(self) -> dict[str, bytes]:
+        """Contents of the files that git would hold, but for code: parameters, rows and lock."""
+        names = (path.name for path in self.folder.glob("*.yaml"))
+        return {name: (self.folder / name).read_bytes() for name in (*names, "dvc.lock")}
+
     def bytes_of(self, *patterns: str) -> dict[str, bytes]:
         """Contents of files below artifacts/tiny by relative path."""
         root = self.folder / "artifacts" / "tiny"

@@ -1,7 +1,7 @@
 """The whole graph, end to end, through DVC."""
 
 import json
-import shutil
+import sys
 from typing import Any
 
 import polars as pl
@@ -120,31 +120,23 @@ def test_one_edited_key_reruns_one_variant_and_what_follows(reproduced: Project)
     assert running == own | {f"{stage}@core_1" for stage in ("oracle_gap", "tables", "report")}
 
 
-def test_a_new_ablation_is_an_edit_of_the_parameters_alone(reproduced: Project) -> None:
-    def add(params: dict[str, Any]) -> None:
-        params["rows"]["no_gate"] = {
-            "like": "cosearch",
-            "label": "w/o gate",
-            "part": "core",
-            "set": {"reward.gamma": 0.0},
-            "tables": ["ablations"],
-        }
-
-    def remove(params: dict[str, Any]) -> None:
-        del params["rows"]["no_gate"]
-
-    reproduced.edit(add)
-    try:
-        done = reproduced.command("dvc", "repro", "tables@core_1").stdout
-        table = reproduced.folder / "artifacts/tiny/tables/core_1/ablations_large.md"
-        assert "| w/o gate |" in table.read_text("utf-8")
-    finally:
-        reproduced.edit(remove)
-        for row in ("train", "evaluate", "gate"):
-            shutil.rmtree(reproduced.folder / "artifacts/tiny" / row / "core/seed_0/no_gate")
-        reproduced.command("dvc", "repro", "report@core_1")
+def test_a_new_ablation_is_one_command_and_leaves_with_another(reproduced: Project) -> None:
+    cosearch = (sys.executable, "-m", "cosearch")
+    row = ("no_gate", "--like", "cosearch", "reward.gamma=0", "--label", "w/o gate")
+    before = reproduced.bytes_of("**/*"), reproduced.tracked()
+    reproduced.command(*cosearch, "add-row", *row, "--part", "core", "--tables", "ablations")
+    done = reproduced.command("dvc", "repro", "tables@core_1", check=False).stdout
+    table = reproduced.folder / "artifacts/tiny/tables/core_1/ablations_large.md"
+    shown = table.read_text("utf-8")
+    told = reproduced.command(*cosearch, "remove-row", "no_gate", "--yes").stdout
+    reproduced.command("dvc", "repro", "report@core_1")
     new = {"train@no_gate-0", "gate@no_gate-0", "evaluate@no_gate-0"}
     assert ran(done) == {"identity", *new, "collected@core-0", "tables@core_1"}
+    assert "| w/o gate |" in shown
+    assert all(f"dvc.lock: {title}\n" in told for title in new)
+    assert "to renew it: dvc repro dvc.yaml:report@core_1" in told
+    assert (reproduced.bytes_of("**/*"), reproduced.tracked()) == before
+    assert not [*reproduced.folder.rglob("*no_gate*")]
 
 
 def test_equal_commits_give_equal_bytes(reproduced: Project, tmp_path: Any) -> None:
