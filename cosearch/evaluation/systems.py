@@ -10,7 +10,14 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions
 from cosearch.data.index import open_corpus
-from cosearch.files.artifacts import SKIPPED, write_frame, write_json
+from cosearch.evaluation.whole import whole_trajectories
+from cosearch.files.artifacts import (
+    ROLLOUT_SCHEMA,
+    SKIPPED,
+    TRAJECTORIES,
+    write_frame,
+    write_json,
+)
 from cosearch.files.hashes import hash_file, hash_folders
 from cosearch.params import blocks, rows
 from cosearch.params.derived import BASE
@@ -26,8 +33,8 @@ from cosearch.scores.metrics import calls_frame, predictions_frame, summary
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
-    """Write predictions, calls and metrics of a row's system under ``target``. A system that the
-    profile does not name is recorded as not run, and a diverged one as diverged."""
+    """Write trajectories, predictions, calls and metrics of a row's system under ``target``. A
+    system that the profile does not name is recorded as not run, and a diverged one as diverged."""
     system, block = stage.settings.system(row.system), stage.settings.section(blocks.Evaluate)
     if block.systems is not None and row.system not in block.systems:
         write_json(target / SKIPPED, {"status": "not run"})
@@ -115,8 +122,8 @@ def write_result(
     record: Mapping[str, Any],
     target: Path,
 ) -> None:
-    """Predictions, calls and metrics.json of one system: their hashes, ``record`` (in it the key
-    that tables compare), and the measures.
+    """Whole trajectories, predictions, calls and metrics.json of one system: the hashes of the
+    latter two, ``record`` (in it the key that tables compare), and the measures.
 
     Every row is measured by the rules of ``base``, also if it was trained under other rules.
     """
@@ -135,6 +142,7 @@ def write_result(
         relevance=credit.relevance,
         reward_rules=credit.reward,
     )
+    write_frame(target / TRAJECTORIES, whole_trajectories(trajectories, credit), ROLLOUT_SCHEMA)
     frames = {"predictions.parquet": predictions, "calls.parquet": calls}
     for name, frame in frames.items():
         write_frame(target / name, frame)
