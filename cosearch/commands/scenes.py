@@ -51,8 +51,8 @@ def _turn(number: int, text: str, grammar: Grammar) -> Text:
         said, fault = text, f" (malformed: {action.reason})"
     else:
         said, fault = text[slice(*action.reason_at)], ""
-    head = Text(f"turn {number + 1}: ", "bold")
-    return head.append(printable(said.strip()).append(fault, "red"))
+    head = (f"turn {number + 1}: ", "bold")
+    return Text.assemble(head, printable(said.strip()), (fault, "red"))
 
 
 def _ranked(search: PendingSearch, rule: RelevanceRule) -> Iterator[RenderableType]:
@@ -77,8 +77,8 @@ def _candidates(search: PendingSearch, rule: RelevanceRule) -> Table:
     table = Table(box=None, pad_edge=False, caption=f"{left_out} more" if left_out else None)
     for name in ("shown", "found", "score", "gold"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("title", no_wrap=True, overflow="ellipsis", max_width=TITLE_WIDTH)
-    table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("title", max_width=TITLE_WIDTH)
+    table.add_column("text")
     for place, at in enumerate(listed, 1):
         found, shown = search.candidates[at], place <= len(search.ranking)
         table.add_row(
@@ -86,18 +86,26 @@ def _candidates(search: PendingSearch, rule: RelevanceRule) -> Table:
             str(at + 1),
             f"{found.score:.{SCORE_DIGITS}f}",
             "*" if labels[at] else "",
-            printable(found.passage.title),
-            printable(" ".join(found.passage.text.split())),
+            _one_line(found.passage.title),
+            _one_line(found.passage.text),
             style="" if shown else "dim",
         )
     return table
+
+
+def _one_line(text: str) -> Text:
+    """A cell that ends with an ellipsis where its column is narrower."""
+    cell = printable(" ".join(text.split()))
+    cell.no_wrap, cell.overflow = True, "ellipsis"
+    return cell
 
 
 def _ending(trajectory: Trajectory, yes_no_rule: str) -> Text:
     """The answer, its F1 where there are golds, and documents that did not fit the agent."""
     golds = trajectory.question.golds
     if trajectory.answer is None:
-        said = Text.assemble(("no answer: ", "bold red"), trajectory.terminal.value)
+        ended = " ".join(filter(None, (trajectory.terminal.value, trajectory.fault)))
+        said = Text.assemble(("no answer: ", "bold red"), ended)
     else:
         said = Text.assemble(("answer: ", "bold green"), printable(trajectory.answer))
         f1 = answer_f1(trajectory.answer, golds, yes_no_rule=yes_no_rule) if golds else None

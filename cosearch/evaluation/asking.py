@@ -7,6 +7,7 @@ that the evaluation recorded. Nothing is written.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from cosearch.core.credit import CreditRules
 from cosearch.core.formats import Grammar
@@ -127,8 +128,8 @@ def open_rows(settings: Settings, paths: Paths, names: Sequence[str]) -> Iterato
     Raises ValueError for a row that is not there, that is not trained, or whose training diverged.
     """
     starts = {name: _start(settings, paths, name) for name in names}
-    _, retriever = open_corpus(settings, paths)
     questions = read_questions(paths, settings.section(blocks.Evaluate).split)
+    _, retriever = open_corpus(settings, paths)
     with ExitStack() as stack:
         found = []
         for name, trained in starts.items():
@@ -143,6 +144,10 @@ def open_rows(settings: Settings, paths: Paths, names: Sequence[str]) -> Iterato
 
 
 def _start(settings: Settings, paths: Paths, name: str) -> Trained:
+    every = settings.graph.evaluations
+    if name not in every:
+        near = ", ".join(get_close_matches(name, every)) or "rows.yaml lists them"
+        raise ValueError(f"no evaluated row {name!r} in profile {settings.profile}; near: {near}")
     row = settings.evaluation(name)
     system, needed = settings.system(row.system), paths.needed(row.needs)
     if system.variant != BASE and not (needed / "trained.json").is_file():
