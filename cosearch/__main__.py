@@ -53,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
     plan.add_argument("--seed", type=int, default=0)
     plan.add_argument("--check", type=int, metavar="SEED", help="predicted and measured tokens")
+    ask = add("ask", _ask, "ask evaluated rows a question and watch them search and answer")
+    ask.add_argument("question", nargs="?", help="without one: questions are read line by line")
+    ask.add_argument("--row", required=True, metavar="ROW-SEED", help="such as cosearch-0")
+    ask.add_argument("--against", metavar="ROW-SEED", help="a second row, side by side")
+    ask.add_argument("--profile", default="tiny")
     init = add("init", _init, "make a profile over your own questions and corpus")
     init.add_argument("--questions", required=True, type=Path, metavar="FILE.jsonl")
     init.add_argument("--corpus", required=True, type=Path, metavar="FILE.jsonl")
@@ -157,6 +162,13 @@ def _plan(chosen: argparse.Namespace) -> None:
         plan.print_plan(
             chosen.profile, chosen.gpu, chosen.count, seeds=chosen.seeds, rows=chosen.rows
         )
+
+
+def _ask(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.ask import ask_rows
+
+    rows = [row for row in (chosen.row, chosen.against) if row is not None]
+    ask_rows(chosen.profile, rows, chosen.question)
 
 
 def _init(chosen: argparse.Namespace) -> None:

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One row of a data set. ``golds`` holds the answer and its aliases and is never empty."""
+    """One row of a data set. ``golds`` holds the answer and its aliases; it is empty only for a
+    question that a reader asks (``evaluation.asking``)."""
 
     id: str
     dataset: str

@@ -10,24 +10,30 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions
 from cosearch.data.index import open_corpus
-from cosearch.files.artifacts import SKIPPED, write_frame, write_json
+from cosearch.evaluation.opened import open_system, start_of
+from cosearch.evaluation.whole import whole_trajectories
+from cosearch.files.artifacts import (
+    ROLLOUT_SCHEMA,
+    SKIPPED,
+    TRAJECTORIES,
+    write_frame,
+    write_json,
+)
 from cosearch.files.hashes import hash_file, hash_folders
 from cosearch.params import blocks, rows
 from cosearch.params.derived import BASE
 from cosearch.rollouts.collect import Kept, Play, collect
-from cosearch.rollouts.pipelines import MODEL_RANKERS
 from cosearch.rollouts.policy import serving
 from cosearch.rollouts.retrieved import Remembering
-from cosearch.rollouts.roles import open_policies
-from cosearch.rollouts.trained import Trained, read_trained
-from cosearch.rollouts.wiring import Parts, engines_of, greedy_player, open_run, supervision
+from cosearch.rollouts.trained import Trained
+from cosearch.rollouts.wiring import Parts, engines_of, open_run, supervision
 from cosearch.run.stage import Stage
 from cosearch.scores.metrics import calls_frame, predictions_frame, summary
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
-    """Write predictions, calls and metrics of a row's system under ``target``. A system that the
-    profile does not name is recorded as not run, and a diverged one as diverged."""
+    """Write trajectories, predictions, calls and metrics of a row's system under ``target``. A
+    system that the profile does not name is recorded as not run, and a diverged one as diverged."""
     system, block = stage.settings.system(row.system), stage.settings.section(blocks.Evaluate)
     if block.systems is not None and row.system not in block.systems:
         write_json(target / SKIPPED, {"status": "not run"})
@@ -39,24 +45,19 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         status = f"diverged in round {trained.diverged.round}: {trained.diverged.reason}"
         write_json(target / SKIPPED, {"status": status})
         return
-    parts = Parts.of(stage.settings, stage.settings.overrides_of(row.system))
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory = Remembering(retriever, corpus)
-    roles = ("agent", "ranker") if system.ranker in MODEL_RANKERS else ("agent",)
-    folders = {role: trained.models[role] for role in roles}
-    policies = open_policies(parts, system.ranker, folders)
+    opened = open_system(stage.settings, row, trained)
     models = model_hashes(system, trained, needed)
     key: dict[str, str | int] = {
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),
-        "top_k": parts.method.rollout.top_k,
+        "top_k": opened.parts.method.rollout.top_k,
         "yes_no_rule": base.method.reward.yes_no_rule,
     }
-    with open_run(stage, models, memory) as store, serving(policies):
-        seed = derive(row.seed, "evaluate")
-        play = greedy_player(parts, system.method, system.ranker, policies, seed)
-        engines = engines_of(memory, policies, supervision(stage))
-        trajectories = answer_questions(stage, block, play, engines, store.shards(0))
+    with open_run(stage, models, memory) as store, serving(opened.policies):
+        engines = engines_of(memory, opened.policies, supervision(stage))
+        trajectories = answer_questions(stage, block, opened.play, engines, store.shards(0))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
         write_result(trajectories, base, stage, row, record, target)
         store.discard()
@@ -75,14 +76,6 @@ def answer_questions(
         trajectories.extend(shard)
         stage.progress.show(stage.title, len(trajectories), len(questions), "questions")
     return trajectories
-
-
-def start_of(base: Parts, system: rows.System, needed: Path) -> Trained:
-    """The trained models of a system's variant, or the untrained models that the system names."""
-    if system.variant != BASE:
-        return read_trained(needed)
-    models: dict[str, str] = {role: base.model(name) for role, name in system.models.items()}
-    return Trained(models, 0, None)
 
 
 def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[str, str]:
@@ -115,8 +108,8 @@ def write_result(
     record: Mapping[str, Any],
     target: Path,
 ) -> None:
-    """Predictions, calls and metrics.json of one system: their hashes, ``record`` (in it the key
-    that tables compare), and the measures.
+    """Whole trajectories, predictions, calls and metrics.json of one system: the hashes of the
+    latter two, ``record`` (in it the key that tables compare), and the measures.
 
     Every row is measured by the rules of ``base``, also if it was trained under other rules.
     """
@@ -135,6 +128,7 @@ def write_result(
         relevance=credit.relevance,
         reward_rules=credit.reward,
     )
+    write_frame(target / TRAJECTORIES, whole_trajectories(trajectories, credit), ROLLOUT_SCHEMA)
     frames = {"predictions.parquet": predictions, "calls.parquet": calls}
     for name, frame in frames.items():
         write_frame(target / name, frame)

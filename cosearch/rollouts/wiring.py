@@ -182,11 +182,17 @@ def player(method: str, rules: AgentRules, stages: Pipeline, seed: int) -> Play:
 
 
 def greedy_player(
-    parts: Parts, method: str, kind: str, policies: Mapping[str, Policy], seed: int
+    parts: Parts,
+    method: str,
+    kind: str,
+    policies: Mapping[str, Policy],
+    seed: int,
+    around: Callable[[Pipeline], Pipeline] = tuple,
 ) -> Play:
-    """What starts a trajectory of ``method`` under a ranker of ``kind``, as evaluation does it."""
+    """What starts a trajectory of ``method`` under a ranker of ``kind``, as evaluation does it.
+    ``around`` makes the pipeline that is played of the pipeline of ``kind``."""
     greedy = parts.method.rollout.eval_temperature
-    stages = pipeline(method, kind, parts.tools(policies, greedy))
+    stages = around(pipeline(method, kind, parts.tools(policies, greedy)))
     rules = parts.agent_rules(method, policies["agent"].codec, greedy)
     return player(method, rules, stages, seed)
 

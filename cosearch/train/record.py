@@ -10,8 +10,8 @@ import polars as pl
 from cosearch.core.advantages import is_constant
 from cosearch.core.credit import AgentVerdict, CallVerdict, CreditRules, Verdicts
 from cosearch.core.types import Generation, SearchCall, Terminal, Trajectory
-from cosearch.files.artifacts import ROLLOUT_SCHEMA
 from cosearch.rollouts.measure import hits, mean
+from cosearch.rollouts.recorded import rollout_frame, search_row, trajectory_row
 from cosearch.train.learning import Prepared
 
 
@@ -29,7 +29,7 @@ class Round:
 
     def frame(self) -> pl.DataFrame:
         """Trajectory rows and call rows under ``ROLLOUT_SCHEMA``, in the fixed order."""
-        return pl.DataFrame(list(self._rows()), schema=ROLLOUT_SCHEMA, orient="row")
+        return rollout_frame({"round": self.number + 1} | row for row in self._rows())
 
     def metrics(self, credit: CreditRules) -> dict[str, float]:
         """Metrics of the round; shares and means, rounded to nine digits."""
@@ -54,7 +54,7 @@ class Round:
                 values[f"{role}_{name}"] = mean(row[name] for row in rows)
         return values
 
-    def _rows(self) -> Iterator[tuple[Any, ...]]:
+    def _rows(self) -> Iterator[dict[str, Any]]:
         measured = {
             role: iter(self.prepared[role].measured if role in self.prepared else ())
             for role in ("agent", "ranker")
@@ -63,88 +63,10 @@ class Round:
             self.trajectories, self.verdicts.agent, self.verdicts.calls, strict=True
         ):
             values = next(measured["agent"], None) if verdict.trained else None
-            yield _row(self._trajectory_row(trajectory, verdict, values))
+            yield _learned_trajectory(trajectory, verdict, values)
             for call, judged in zip(trajectory.calls, calls, strict=True):
                 values = next(measured["ranker"], None) if judged.trained else None
-                yield _row(self._call_row(trajectory, call, judged, values))
-
-    def _trajectory_row(
-        self, trajectory: Trajectory, verdict: AgentVerdict, measured: list[float] | None
-    ) -> dict[str, Any]:
-        return self._identity("trajectory", trajectory) | {
-            "text": "\n\n".join(trajectory.turns),
-            "ids": trajectory.ids,
-            "loss_mask": trajectory.loss_mask,
-            "logprobs": trajectory.logprobs,
-            "trainer_logprobs": measured,
-            "advantages": [verdict.advantage * flag for flag in trajectory.loss_mask],
-            "spans": [
-                {"kind": s.kind.value, "turn": s.turn, "start": s.start, "end": s.end}
-                for s in trajectory.spans
-            ],
-            "answer": trajectory.answer,
-            "terminal": trajectory.terminal.value,
-            "fault": trajectory.fault,
-            "r_main": verdict.reward,
-            "group": verdict.group,
-            "advantage": verdict.advantage,
-            "trained": verdict.trained,
-            "sampling": asdict(trajectory.sampling),
-            "weights": trajectory.weights,
-            "notices": trajectory.notices,
-        }
-
-    def _call_row(
-        self,
-        trajectory: Trajectory,
-        call: SearchCall,
-        verdict: CallVerdict,
-        measured: list[float] | None,
-    ) -> dict[str, Any]:
-        reward = verdict.reward
-        row = self._identity("call", trajectory) | {
-            "turn": call.turn,
-            "query": call.query,
-            "candidates": [
-                {"id": c.passage.id, "score": c.score, "relevant": relevant}
-                for c, relevant in zip(call.candidates, reward.labels, strict=True)
-            ],
-            "ranking": call.ranking,
-            "has_answer": reward.has_answer,
-            "r_rel": reward.r_rel,
-            "r_main": reward.r_main,
-            "r_rank": reward.r_rank,
-            "branch": reward.branch.value,
-            "group": verdict.group,
-            "advantage": verdict.advantage,
-            "trained": verdict.trained,
-            "dropped_documents": call.dropped_documents,
-            "note": call.note.text if call.note else None,
-        }
-        if call.output is None:
-            return row
-        return (
-            row
-            | _generation_columns(call.output.prompt_ids, call.output.generation, verdict.advantage)
-            | {
-                "text": call.output.text,
-                "fault": call.output.fault,
-                "trainer_logprobs": measured,
-                "dropped_candidates": call.output.dropped_candidates,
-            }
-        )
-
-    def _identity(self, kind: str, trajectory: Trajectory) -> dict[str, Any]:
-        question = trajectory.question
-        return {
-            "kind": kind,
-            "round": self.number + 1,
-            "dataset": question.dataset,
-            "question_id": question.id,
-            "sample": trajectory.sample,
-            "question": question.text,
-            "golds": question.golds,
-        }
+                yield _learned_search(trajectory, call, judged, values)
 
 
 def agent_metrics(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> dict[str, float]:
@@ -189,7 +111,38 @@ def call_metrics(
     }
 
 
-def _generation_columns(
+def _learned_trajectory(
+    trajectory: Trajectory, verdict: AgentVerdict, measured: list[float] | None
+) -> dict[str, Any]:
+    return trajectory_row(trajectory) | {
+        "ids": trajectory.ids,
+        "loss_mask": trajectory.loss_mask,
+        "logprobs": trajectory.logprobs,
+        "trainer_logprobs": measured,
+        "advantages": [verdict.advantage * flag for flag in trajectory.loss_mask],
+        "r_main": verdict.reward,
+        "group": verdict.group,
+        "advantage": verdict.advantage,
+        "trained": verdict.trained,
+        "weights": trajectory.weights,
+    }
+
+
+def _learned_search(
+    trajectory: Trajectory, call: SearchCall, verdict: CallVerdict, measured: list[float] | None
+) -> dict[str, Any]:
+    row = search_row(trajectory, call, verdict.reward) | {
+        "group": verdict.group,
+        "advantage": verdict.advantage,
+        "trained": verdict.trained,
+    }
+    if call.output is None:
+        return row
+    tokens = _token_columns(call.output.prompt_ids, call.output.generation, verdict.advantage)
+    return row | tokens | {"trainer_logprobs": measured}
+
+
+def _token_columns(
     prompt_ids: Sequence[int], generation: Generation, advantage: float
 ) -> dict[str, Any]:
     before = len(prompt_ids)
@@ -198,10 +151,5 @@ def _generation_columns(
         "loss_mask": [0] * before + [1] * len(generation.ids),
         "logprobs": [0.0] * before + list(generation.logprobs),
         "advantages": [0.0] * before + [advantage] * len(generation.ids),
-        "sampling": asdict(generation.sampling),
         "weights": generation.weights,
     }
-
-
-def _row(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(values.get(name) for name in ROLLOUT_SCHEMA)
