@@ -133,12 +133,21 @@ def _cell(part: pl.DataFrame, metric: str) -> float | None:
 
 
 def write_tables(tables: Sequence[Table], target: Path) -> None:
-    """Write each table as Markdown, CSV and LaTeX. The folder is made even without any table."""
+    """Write each table as Markdown, CSV and LaTeX. The folder is made even without any table.
+
+    Files of tables that are no longer made are removed; DVC leaves the folder as it is.
+    """
     target.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        write_text(target / f"{table.name}.md", table.markdown())
-        write_text(target / f"{table.name}.csv", table.csv())
-        write_text(target / f"{table.name}.tex", table.latex())
+    forms = {
+        f"{table.name}.{suffix}": form
+        for table in tables
+        for suffix, form in (("md", table.markdown), ("csv", table.csv), ("tex", table.latex))
+    }
+    for name, form in forms.items():
+        write_text(target / name, form())
+    for path in target.iterdir():
+        if path.name not in forms:
+            path.unlink()
 
 
 def read_curves(found: Evidence) -> dict[str, list[pl.DataFrame]]:
