@@ -1,13 +1,17 @@
 """Evaluate one system over the test questions."""
 
+from cosearch.evaluation.score import write_score
 from cosearch.evaluation.systems import evaluate_system
 from cosearch.run.stage import Stage, run_stage
 
 
 def page(stage: Stage) -> None:
-    """Write artifacts/PROFILE/evaluate/PART/seed_SEED/SYSTEM."""
+    """Write artifacts/PROFILE/evaluate/PART/seed_SEED/SYSTEM and artifacts/PROFILE/metrics/ROW."""
     row = stage.settings.evaluation(stage.axes["row"])
-    evaluate_system(stage, row, stage.paths.evaluate(row.part, row.seed, row.system))
+    target = stage.paths.evaluate(row.part, row.seed, row.system)
+    evaluate_system(stage, row, target)
+    score = write_score(target, stage.paths.score(stage.axes["row"]))
+    stage.progress.say(f"{stage.title}: {score}")
 
 
 def main() -> None:

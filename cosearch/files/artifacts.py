@@ -148,6 +148,10 @@ class Paths:
         """Folder with the evaluation of a system for a seed."""
         return self.root / "evaluate" / part / f"seed_{seed}" / system
 
+    def score(self, row: str) -> Path:
+        """File with the few numbers of an evaluated row, ``SYSTEM-SEED``."""
+        return self.root / "metrics" / f"{row}.json"
+
     def of_scope(self, kind: str, scope: str) -> list[Path]:
         """Folders of ``train``, ``gate`` or ``evaluate`` that a scope takes in: ``core_3`` is part
         ``core`` at its first three seeds."""
@@ -179,7 +183,7 @@ class Paths:
         return self.root / "tables" / scope
 
     def summary(self, scope: str) -> Path:
-        """Folder with the metrics and curves of a scope."""
+        """Folder with the learning curves of a scope."""
         return self.root / "summary" / scope
 
     def report(self, scope: str) -> Path:

@@ -109,18 +109,24 @@ class Stage:
 def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:
     """Parse the command line, check the parameters, run ``page`` and record the run.
 
-    A wrong parameter, a missing or damaged file and the like end with one line and exit code 1.
+    A wrong parameter, a missing or damaged file and the like end with one line and exit code 1, a
+    signal that ends a program with one line and 128 plus its number.
     """
     parser = argparse.ArgumentParser(prog=f"python -m stages.{name}", description=doc)
     parser.add_argument("--profile", required=True, help="profile of params.yaml")
     for axis in axes:
         parser.add_argument(f"--{axis}", required=True, type=AXES[axis])
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, _stop)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(each) != signal.SIG_IGN:
+            signal.signal(each, _stop)
     try:
         if _serves(arguments.profile):
             return
         _run(name, page, arguments, axes)
+    except Stopped:
+        print(f"{name}: stopped; start it again to go on", file=sys.stderr)
+        raise
     except (ValueError, OSError) as error:
         sys.exit(f"error: {name}: {' '.join(str(error).split())}")
 
@@ -180,7 +186,7 @@ def _watched(stage: Stage) -> Iterator[None]:
     stage.monitor.tell(Began(stage.title, stage.paths.profile))
     try:
         yield
-    except (KeyboardInterrupt, Stopped):
+    except Stopped:
         stage.monitor.tell(Ended("stopped; start it again to go on", stopped=True))
         raise
     except BaseException as error:

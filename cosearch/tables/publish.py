@@ -1,15 +1,13 @@
-"""From the evidence of a scope to files: its tables, its summary and its learning curves."""
+"""From the evidence of a scope to files: its tables and its learning curves."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from cosearch.files.artifacts import Paths, write_json, write_text
+from cosearch.files.artifacts import Paths, write_text
 from cosearch.paper.check import check_paper
 from cosearch.params.rows import TableBlock
-from cosearch.scores.metrics import summary
 from cosearch.statistics.scope import Scope
 from cosearch.tables.ablations import ablation_table, walk_table
 from cosearch.tables.behaviour import cost_table, retrieval_table, searches_table
@@ -135,22 +133,21 @@ def _cell(part: pl.DataFrame, metric: str) -> float | None:
 
 
 def write_tables(tables: Sequence[Table], target: Path) -> None:
-    """Write each table as Markdown, CSV and LaTeX. The folder is made even without any table."""
+    """Write each table as Markdown, CSV and LaTeX. The folder is made even without any table.
+
+    Files of tables that are no longer made are removed; DVC leaves the folder as it is.
+    """
     target.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        write_text(target / f"{table.name}.md", table.markdown())
-        write_text(target / f"{table.name}.csv", table.csv())
-        write_text(target / f"{table.name}.tex", table.latex())
-
-
-def write_summary(found: Evidence, target: Path) -> None:
-    """Write the macro averages of every system as one JSON, for ``dvc metrics show``."""
-    values: dict[str, Any] = {}
-    for name, seeds in found.results.by_system.items():
-        for result in seeds:
-            numbers = summary(result.predictions, result.calls)
-            values.setdefault(name, {})[f"seed_{result.seed}"] = numbers["averages"]["macro"]
-    write_json(target / "metrics.json", values)
+    forms = {
+        f"{table.name}.{suffix}": form
+        for table in tables
+        for suffix, form in (("md", table.markdown), ("csv", table.csv), ("tex", table.latex))
+    }
+    for name, form in forms.items():
+        write_text(target / name, form())
+    for path in target.iterdir():
+        if path.name not in forms:
+            path.unlink()
 
 
 def read_curves(found: Evidence) -> dict[str, list[pl.DataFrame]]:
