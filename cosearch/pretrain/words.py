@@ -31,7 +31,7 @@ SEARCH_R1_TAGS: Mapping[str, str] = {
 MAX_NUMBER = 20
 """Highest document number that has a token."""
 AS_THE_FILE_SAYS = {"AutoTokenizer": [None, "load_without_trust_remote_code.TokenizersBackend"]}
-"""The ``auto_map`` of the saved tokenizers, by which ``AutoTokenizer`` takes tokenizer.json as it is.
+"""The ``auto_map`` of saved tokenizers, by which ``AutoTokenizer`` takes tokenizer.json as it is.
 
 Without it, transformers holds the class that a folder of model type ``qwen2`` names for a mistake
 and builds the byte-level pipeline of ``Qwen2Tokenizer``, which drops nearly every word of this
