@@ -29,7 +29,9 @@ def convert_gguf(source: Path, target: Path, dtype: torch.dtype) -> None:
         raise ValueError(f"{source}: not the weights of {type(model).__name__}: {report}")
     model.tie_weights()
     model.to(dtype).save_pretrained(target)
-    AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(target)
+    # Said here, because a saved tokenizer records it, and else it follows the shell.
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name, local_files_only=True)
+    tokenizer.save_pretrained(target)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Weights come from safetensors only, and no code that a folder brings is run.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,21 @@ from transformers import (
     AutoTokenizer,
     PreTrainedTokenizerFast,
 )
+from transformers.tokenization_utils_base import (
+    ADDED_TOKENS_FILE,
+    CHAT_TEMPLATE_FILE,
+    SPECIAL_TOKENS_MAP_FILE,
+    TOKENIZER_CONFIG_FILE,
+)
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+_BESIDE_VOCABULARY = (
+    ADDED_TOKENS_FILE,
+    CHAT_TEMPLATE_FILE,
+    SPECIAL_TOKENS_MAP_FILE,
+    TOKENIZER_CONFIG_FILE,
+)
+"""The files of any tokenizer, but for those of its vocabulary."""
 
 
 def at_least_float32(values: torch.Tensor) -> torch.Tensor:
@@ -65,8 +79,20 @@ def load_tokenizer(folder: str | Path) -> Any:
     """The tokenizer exactly as its ``tokenizer.json`` describes it.
 
     ``AutoTokenizer`` picks a class by the model's type and may put that class's own pipeline (a
-    byte-level one for Qwen2) in the place of the file's; it serves folders without the file only.
+    byte-level one for Qwen2) in the place of the file's. It serves folders without the file only.
     """
     exact = (Path(folder) / "tokenizer.json").is_file()
     loader: Any = PreTrainedTokenizerFast if exact else AutoTokenizer
     return loader.from_pretrained(folder, trust_remote_code=False)
+
+
+def copy_tokenizer(tokenizer: Any, source: Path, target: Path) -> None:
+    """Copy the files of ``tokenizer``, which was loaded from ``source``, byte by byte.
+
+    A tokenizer that saves itself records how it was loaded, such as whether the shell was offline,
+    and under which class; the copy loads everywhere as the source does.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (*_BESIDE_VOCABULARY, *tokenizer.vocab_files_names.values()):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)

@@ -30,6 +30,14 @@ SEARCH_R1_TAGS: Mapping[str, str] = {
 """Spelling of control tokens in the grammar of Search-R1. The tags of answers do not differ."""
 MAX_NUMBER = 20
 """Highest document number that has a token."""
+AS_THE_FILE_SAYS = {"AutoTokenizer": [None, "load_without_trust_remote_code.TokenizersBackend"]}
+"""The ``auto_map`` of saved tokenizers, by which ``AutoTokenizer`` takes tokenizer.json as it is.
+
+Without it, transformers holds the class that a folder of model type ``qwen2`` names for a mistake
+and builds the byte-level pipeline of ``Qwen2Tokenizer``, which drops nearly every word of this
+vocabulary. The entry is read only with ``trust_remote_code``. There is no code to trust, so
+transformers then says that a file of this name is missing.
+"""
 _PLAIN = (">", "|", ":", ".", "?", "query:", "passage:", "need", "found", "not")
 
 CHAT_TEMPLATE = (
@@ -61,7 +69,8 @@ def save_tokenizer(
     """Write the tokenizer of ``vocabulary`` as an ordinary Hugging Face folder.
 
     The tokenizer recognises control tokens anywhere in trusted text, with or without blanks around
-    them. ``spelling`` renames some of them without a change of their ids.
+    them. ``spelling`` renames some of them without a change of their ids. ``AutoTokenizer`` loads
+    the folder without any argument.
     """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -81,6 +90,7 @@ def save_tokenizer(
         model_max_length=max_length,
         model_input_names=["input_ids", "attention_mask"],
         clean_up_tokenization_spaces=False,
+        auto_map=AS_THE_FILE_SAYS,
     )
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(folder)

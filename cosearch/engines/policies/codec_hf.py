@@ -14,7 +14,7 @@ from typing import Any
 
 from cosearch.core.formats import TAGS
 from cosearch.core.protocols import Message, Segment
-from cosearch.engines.loading import load_tokenizer
+from cosearch.engines.loading import copy_tokenizer, load_tokenizer
 
 _SLOT = "cosearchslot{}x"
 _SLOT_PATTERN = re.compile(r"cosearchslot(\d+)x")
@@ -24,6 +24,7 @@ class HfCodec:
     """Implements ``core.protocols.Codec``. ``chat_options`` go to the chat template as they are."""
 
     def __init__(self, folder: str | Path, *, chat_options: dict[str, Any] | None = None) -> None:
+        self._folder = Path(folder)
         self.tokenizer: Any = load_tokenizer(folder)
         if not self.tokenizer.chat_template:
             raise ValueError(f"{folder}: the tokenizer has no chat template")
@@ -75,8 +76,8 @@ class HfCodec:
         return text
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer and chat template beside exported weights."""
-        self.tokenizer.save_pretrained(folder)
+        """Put tokenizer and chat template beside exported weights, as the model came with them."""
+        copy_tokenizer(self.tokenizer, self._folder, Path(folder))
 
     def _fill(self, rendered: str, messages: Sequence[Message]) -> list[int]:
         """Encode a rendered template, each slot replaced by its message's segments."""
