@@ -3,14 +3,21 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+LACKS = (
+    "error: the commands need the packages of the pipeline: pip install 'cosearch[cpu]', or"
+    " 'cosearch[gpu]' for NVIDIA GPUs (in a clone: make setup); cosearch.core needs none"
+)
 SCOPE = "core_1, core_3, core_5, all_1, all_3 or all_5: the part, and how many seeds"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; errors are one line."""
+    if find_spec("pydantic") is None:  # every command reads params.yaml with it
+        sys.exit(LACKS)
     chosen = _parser().parse_args(arguments)
     try:
         chosen.run(chosen)
