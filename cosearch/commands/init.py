@@ -1,9 +1,9 @@
 """``python -m cosearch init``: makes a profile over a user's own questions and corpus.
 
 The command first checks both files completely and names the first faulty rows by line. Then it
-writes ``profiles/NAME`` and the record of the models, and adds a block to params.yaml. The block is
-a copy of another profile's, comments included, with other data and models. No other byte of
-params.yaml changes.
+writes ``profiles/NAME`` and the record of the models, and adds blocks to params.yaml and plan.yaml.
+They are copies of another profile's, comments included, with other data and models. No other byte
+of the two files changes. Last it prints the commands that lead to a table, and no other.
 """
 
 import json
@@ -11,11 +11,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from dvc.utils.serialize import dumps_yaml
-
+from cosearch.commands.profile_text import add_plan, add_profile, data_block
 from cosearch.data.corpus import passages_of
 from cosearch.data.formats import FORMATS, SourceRow, sniff
 from cosearch.data.questions import order_key
@@ -35,23 +35,30 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class NewProfile:
-    """A profile that was made: its name, rows by split, and number of passages."""
+    """A profile that was made: its name, rows by split, number of passages, and model folders that
+    are not there yet."""
 
     name: str
     splits: dict[str, int]
     passages: int
+    lacking: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Lines for the user: the counts, what was written, and the next commands."""
+        """Lines for the user: the counts, what was written, and the commands to a table."""
         counts = ", ".join(f"{number} {split}" for split, number in self.splits.items())
-        graph = f"profiles/{self.name}/dvc.yaml"
         return [
             f"questions: {sum(self.splits.values())} ({counts}); passages: {self.passages}",
-            f"wrote profiles/{self.name} and profiles.{self.name} in params.yaml; next:",
-            f"  dvc repro {graph}:identity",
-            f"  dvc repro --single-item --force {graph}:data",
-            f"  dvc repro {graph}:report@core_1",
-            f"  python -m cosearch show --profile {self.name} --scope core_1",
+            f"wrote profiles/{self.name} and its blocks in params.yaml and plan.yaml; next:",
+            *(f"  {command}" for command in self.commands()),
+        ]
+
+    def commands(self) -> list[str]:
+        """The commands from here to a table of results, each for the shell, in order."""
+        models = f"python -m stages.base_models --profile {self.name}"
+        return [
+            *([models] if self.lacking else []),
+            f"dvc repro profiles/{self.name}/dvc.yaml:report@core_1",
+            f"python -m cosearch show --profile {self.name} --scope core_1",
         ]
 
 
@@ -63,33 +70,50 @@ def make_profile(
     Raises:
         ValueError: the name is malformed or taken, or a file has faulty or too few rows.
     """
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r}: a name has lower case letters, digits and underscores")
-    settings = load_settings(like, root / "params.yaml")
-    if name in settings.file.profiles or (root / "profiles" / name).exists():
-        raise ValueError(f"profile {name!r} is there already")
+    _check_name(name, like, root)
     rows = check_questions(questions)
-    passages = check_corpus(corpus)
-    if passages < (needed := settings.method().rollout.top_n):
-        raise ValueError(f"{corpus}: {passages} passages, but a search asks for {needed}")
+    sizes = check_corpus(corpus)
+    needed = load_settings(like, root / "params.yaml").method().rollout.top_n
+    if len(sizes) < needed:
+        raise ValueError(f"{corpus}: {len(sizes)} passages, but a search asks for {needed}")
     splits = assign_splits(rows)
-    counts = {split: sum(1 for chosen in splits if chosen == split) for split in SPLITS}
+    counts = {split: splits.count(split) for split in SPLITS}
     if not all(counts.values()):
         raise ValueError(f"{questions}: every split needs a question, not {counts}")
-    launch, folder = _launch(like, root), root / "profiles" / name
+    source = f"{questions.name} {hash_file(questions)}, {corpus.name} {hash_file(corpus)}"
+    place = os.path.relpath(corpus.resolve(), root.resolve())
+    data = data_block(name, kind, place, counts, source)
+    mean = max(1, round(sum(sizes) / len(sizes)))
+    params, plan, launch = root / "params.yaml", root / "plan.yaml", _launch(like, root)
+    texts = {
+        params: add_profile(params.read_text("utf-8"), name, like, data),
+        plan: add_plan(plan.read_text("utf-8"), name, like, len(sizes), mean),
+    }
+    folder = root / "profiles" / name
     write_jsonl(folder / "questions.jsonl", map(_unified, rows, splits))
     places = f"profile: {name}\nroot: ../..\nfolder: profiles/{name}\n"
     write_text(folder / "profile.yaml", f"# See ../../profile.yaml.\n{places}{launch}\n")
     _link(folder, name, like, root)
-    source = f"{questions.name} {hash_file(questions)}, {corpus.name} {hash_file(corpus)}"
-    place = os.path.relpath(corpus.resolve(), root.resolve())
-    data = data_block(name, kind, place, source)
-    params = root / "params.yaml"
-    write_text(params, add_profile(params.read_text("utf-8"), name, like, data))
-    made = load_settings(name, params)
+    for path, text in texts.items():
+        write_text(path, text)
+    return NewProfile(name, counts, len(sizes), _record(name, folder, root))
+
+
+def _check_name(name: str, like: str, root: Path) -> None:
+    """Raises ValueError for a name that is malformed or taken."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"--name {name!r}: a name has lower case letters, digits and underscores")
+    settings = load_settings(like, root / "params.yaml")
+    if name in settings.file.profiles or (root / "profiles" / name).exists():
+        raise ValueError(f"profile {name!r} is there already; choose another --name")
+
+
+def _record(name: str, folder: Path, root: Path) -> tuple[str, ...]:
+    """Write rows.yaml and the record of the models. Returns the model folders that are lacking."""
+    made = load_settings(name, root / "params.yaml")
     write_rows(made, folder)
-    record_models(name, made.model_folders(), root)
-    return NewProfile(name, counts, passages)
+    there = record_models(name, made.model_folders(), root)
+    return tuple(one for one in made.model_folders() if one not in there)
 
 
 def check_questions(path: Path) -> list[tuple[str, SourceRow]]:
@@ -114,20 +138,21 @@ def check_questions(path: Path) -> list[tuple[str, SourceRow]]:
     return _rows(path, parse)
 
 
-def check_corpus(path: Path) -> int:
-    """Count the passages. Raises ValueError that names the first faulty rows."""
+def check_corpus(path: Path) -> list[int]:
+    """Bytes of title and text of each passage. Raises ValueError that names the first faulty
+    rows."""
     seen: set[str] = set()
 
-    def parse(number: int, record: dict[str, object]) -> int:
+    def parse(number: int, record: dict[str, object]) -> list[int]:
         found = passages_of(record)
         for passage in found:
             if not passage.text:
                 raise ValueError(f"passage {passage.title!r} has no text")
             if passage.id:
                 _new(passage.id, seen)
-        return len(found)
+        return [len(f"{passage.title}{passage.text}".encode()) for passage in found]
 
-    return sum(_rows(path, parse))
+    return list(chain.from_iterable(_rows(path, parse)))
 
 
 def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
@@ -144,66 +169,6 @@ def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
         share = (place + 1) / len(rows)
         splits[index] = next(s for s, upto in zip(SPLITS, SHARES, strict=True) if share <= upto)
     return splits
-
-
-def data_block(name: str, kind: str, corpus: str, source: str) -> str:
-    """The ``data`` block of params.yaml, as DVC itself writes YAML, so that `dvc exp run -S`
-    changes only the key that it sets.
-
-    ``source`` contains the hashes of the files, so that a change of a file changes the parameters.
-    """
-    path = f"profiles/{name}/questions.jsonl"
-    files = {
-        split: {"path": path, "split": split, "source": source, "format": "unified"}
-        for split in SPLITS
-    }
-    counts: dict[str, object] = {"kind": kind, **dict.fromkeys(SPLITS), "files": files}
-    block = {
-        "source": "files",
-        "folder": ".",
-        "corpus": corpus,
-        "reference_run": None,
-        "seed": 8,
-        "eval_fraction": 1.0,
-        "sets": {name: counts},
-        "lists": {},
-    }
-    text: str = dumps_yaml({"profiles": {name: {"data": block}}})
-    return text.split("\n", 2)[2]
-
-
-def add_profile(text: str, name: str, like: str, data: str) -> str:
-    """The text of params.yaml with a copy of profile ``like`` behind the last profile."""
-    start, end = _span(text, r"^profiles:", 0)
-    first, last = _span(text[start:end], rf"^  {like}:", 2)
-    block = text[start + first : start + last]
-    block = block.replace(f"  {like}:", f"  {name}:", 1).replace(
-        f"models/{like}/", f"models/{name}/"
-    )
-    block = re.sub(r"questions_per_set: \w+", "questions_per_set:", block)
-    begin, stop = _span(block, r"^    data:", 4)
-    block = _rename_anchors(f"{block[:begin]}{data}{block[stop:]}", name)
-    return f"{text[:end]}{block}{text[end:]}"
-
-
-def _rename_anchors(block: str, name: str) -> str:
-    """Rename the anchors that the block defines, because YAML allows each anchor only once. An
-    anchor that only other profiles use goes."""
-    for anchor in set(re.findall(r"(?<=[\s\[,])&(\w+)", block)):
-        if re.search(rf"(?<=[\s\[,])\*{anchor}\b", block):
-            block = re.sub(rf"(?<=[\s\[,])([&*]){anchor}\b", rf"\1{name}_{anchor}", block)
-        else:
-            block = re.sub(rf" &{anchor}\b", "", block)
-    return block
-
-
-def _span(text: str, head: str, indent: int) -> tuple[int, int]:
-    """Start and end of a key: from its line to the next line that is indented no deeper."""
-    found = re.search(head, text, re.MULTILINE)
-    if found is None:
-        raise ValueError(f"params.yaml: no line {head!r}")
-    after = re.compile(rf"^ {{0,{indent}}}\S", re.MULTILINE).search(text, found.end())
-    return found.start(), after.start() if after else len(text)
 
 
 def _launch(like: str, root: Path) -> str:
@@ -247,6 +212,8 @@ def _rows(path: Path, parse: Callable[[int, dict[str, object]], Parsed]) -> list
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if path.suffix != ".jsonl":
+        raise ValueError(f"{path}: not a .jsonl file, which holds one JSON object in each line")
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     with path.open(encoding="utf-8") as lines:

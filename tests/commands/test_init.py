@@ -11,7 +11,8 @@ import yaml
 from dvc.utils.serialize import modify_yaml
 
 from cosearch.__main__ import main
-from cosearch.commands.init import add_profile, make_profile
+from cosearch.commands.init import make_profile
+from cosearch.commands.profile_text import add_profile
 from cosearch.data.assemble import assemble, read_questions
 from cosearch.files.artifacts import Paths, read_json
 from cosearch.files.hashes import hash_folder
