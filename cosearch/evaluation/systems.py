@@ -19,16 +19,15 @@ from cosearch.files.artifacts import (
     write_frame,
     write_json,
 )
-from cosearch.files.hashes import hash_file, hash_folders
+from cosearch.files.hashes import hash_file
 from cosearch.params import blocks, rows
-from cosearch.params.derived import BASE
 from cosearch.rollouts.collect import Kept, Play, collect
 from cosearch.rollouts.policy import serving
 from cosearch.rollouts.retrieved import Remembering
 from cosearch.rollouts.trained import Trained
-from cosearch.rollouts.wiring import Parts, engines_of, open_run, supervision
+from cosearch.rollouts.wiring import Parts, engines_of, hashes_beside, open_run, supervision
 from cosearch.run.stage import Stage
-from cosearch.scores.metrics import calls_frame, predictions_frame, summary
+from cosearch.scores.metrics import Numbers, calls_frame, predictions_frame, summary
 
 
 def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
@@ -48,7 +47,7 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory = Remembering(retriever, corpus)
     opened = open_system(stage.settings, row, trained)
-    models = model_hashes(system, trained, needed)
+    models = model_hashes(stage, trained, needed)
     key: dict[str, str | int] = {
         "corpus": corpus.sha256,
         "index": hash_file(stage.paths.index / "manifest.json"),
@@ -59,7 +58,8 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         engines = engines_of(memory, opened.policies, supervision(stage))
         trajectories = answer_questions(stage, block, opened.play, engines, store.shards(0))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
-        write_result(trajectories, base, stage, row, record, target)
+        numbers = write_result(trajectories, base, stage, row, record, target)
+        stage.publish_table(f"Scores of {system.label}", score_rows(numbers))
         store.discard()
 
 
@@ -78,14 +78,14 @@ def answer_questions(
     return trajectories
 
 
-def model_hashes(system: rows.System, trained: Trained, needed: Path) -> dict[str, str]:
-    """Hashes that change when a system's models change. Trained models are large, so the hash of
-    their record stands for them: it holds their hashes, and ``read_trained`` has checked these."""
-    if system.variant == BASE:
-        return hash_folders(trained.models.values())
-    record, folders = needed / "trained.json", trained.models.values()
-    untrained = (folder for folder in folders if not Path(folder).is_relative_to(needed))
-    return {record.as_posix(): hash_file(record), **hash_folders(untrained)}
+def model_hashes(stage: Stage, trained: Trained, needed: Path) -> dict[str, str]:
+    """Hashes that change when models change which the stage's identity does not hold. Trained
+    models are large, so the hash of their record stands for them: it holds their hashes, and
+    ``read_trained`` has checked these."""
+    record, folders = needed / "trained.json", set(trained.models.values())
+    own = {folder for folder in folders if Path(folder).is_relative_to(needed)}
+    told = {record.as_posix(): hash_file(record)} if own else {}
+    return told | hashes_beside(stage, folders - own)
 
 
 def pick_questions(questions: Sequence[Question], per_set: int | None) -> list[Question]:
@@ -107,9 +107,10 @@ def write_result(
     row: rows.Evaluation,
     record: Mapping[str, Any],
     target: Path,
-) -> None:
-    """Whole trajectories, predictions, calls and metrics.json of one system: the hashes of the
-    latter two, ``record`` (in it the key that tables compare), and the measures.
+) -> Numbers:
+    """Write whole trajectories, predictions, calls and metrics.json of one system: the hashes of
+    predictions and calls, ``record`` (in it the key that tables compare), and the measures, which
+    are returned.
 
     Every row is measured by the rules of ``base``, also if it was trained under other rules.
     """
@@ -133,4 +134,16 @@ def write_result(
     for name, frame in frames.items():
         write_frame(target / name, frame)
     files = {name: hash_file(target / name) for name in frames}
-    write_json(target / "metrics.json", {**record, "files": files, **summary(predictions, calls)})
+    numbers = summary(predictions, calls)
+    write_json(target / "metrics.json", {**record, "files": files, **numbers})
+    return numbers
+
+
+def score_rows(numbers: Numbers) -> list[dict[str, Any]]:
+    """A row for each average and each data set of ``summary``: its name, and F1, EM and the mean
+    number of searches."""
+    averages = {f"average ({name})": told for name, told in numbers["averages"].items() if told}
+    return [
+        {"set": name, **{column: told[column] for column in ("f1", "em", "searches")}}
+        for name, told in {**averages, **numbers["datasets"]}.items()
+    ]

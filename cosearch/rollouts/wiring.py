@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from cosearch.engines.policies.build import (
     build_sampler,
     build_trainer,
 )
-from cosearch.files.hashes import hash_folder
+from cosearch.files.hashes import hash_folder, hash_folders
 from cosearch.methods.bundle import METHODS
 from cosearch.params import blocks
 from cosearch.params.method import Method
@@ -195,6 +195,12 @@ def greedy_player(
     stages = around(pipeline(method, kind, parts.tools(policies, greedy)))
     rules = parts.agent_rules(method, policies["agent"].codec, greedy)
     return player(method, rules, stages, seed)
+
+
+def hashes_beside(stage: Stage, folders: Iterable[str]) -> dict[str, str]:
+    """Hashes of those model folders that the stage's identity does not hold, because another stage
+    trained them. A stage has held the others against the identity before it began."""
+    return hash_folders(set(folders) - stage.identity.models.keys())
 
 
 @contextmanager

@@ -73,6 +73,15 @@ class DocumentPublished:
 
 
 @dataclass(frozen=True, slots=True)
+class TablePublished:
+    """The stage has a table for readers: its rows, column -> value, which all have the same
+    columns."""
+
+    title: str
+    rows: Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The stage ended. ``cause`` is the failure in one line, or empty after a success.
 
@@ -85,7 +94,16 @@ class Ended:
 
 
 Event = (
-    Began | Entered | Left | Advanced | Alive | RoundBegan | RoundEnded | DocumentPublished | Ended
+    Began
+    | Entered
+    | Left
+    | Advanced
+    | Alive
+    | RoundBegan
+    | RoundEnded
+    | DocumentPublished
+    | TablePublished
+    | Ended
 )
 
 

@@ -7,7 +7,7 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from cosearch.run.events import (
     Monitors,
     RoundBegan,
     RoundEnded,
+    TablePublished,
 )
 from cosearch.run.identity import Identity, identity_of, title_of
 from cosearch.run.lease import Lease
@@ -104,6 +105,10 @@ class Stage:
     def publish(self, title: str, document: Path) -> None:
         """Show a Markdown document that the stage has written to those who watch."""
         self.monitor.tell(DocumentPublished(title, document.read_text("utf-8"), str(document)))
+
+    def publish_table(self, title: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Show a table to those who watch; rows are column -> value."""
+        self.monitor.tell(TablePublished(title, rows))
 
 
 def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) -> None:

@@ -12,7 +12,7 @@ from cosearch.core.types import Question
 from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.files.artifacts import move_folder, named, write_json
-from cosearch.files.hashes import hash_files, hash_folders
+from cosearch.files.hashes import hash_files
 from cosearch.params import blocks
 from cosearch.params.derived import EVALUATED_AS, FIXED_RANKER
 from cosearch.params.rows import Training, Variant
@@ -29,6 +29,7 @@ from cosearch.rollouts.wiring import (
     Parts,
     engines_of,
     greedy_player,
+    hashes_beside,
     open_judge,
     open_run,
     player,
@@ -129,7 +130,8 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
     folders = role_folders(parts, variant, stage.paths.needed(row.needs))
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory, supervised = Remembering(retriever, corpus), supervision(stage)
-    with open_run(stage, hash_folders(folders.values()), memory) as store, ExitStack() as stack:
+    models = hashes_beside(stage, folders.values())
+    with open_run(stage, models, memory) as store, ExitStack() as stack:
         roles = learners(sizes, variant)
         training = RoleTraining(roles, store.folder, variant.shared, sizes, simulator)
         policies = open_policies(parts, variant.ranker, folders, training)

@@ -65,6 +65,21 @@ def test_a_frozen_ranker_decodes_greedily_and_a_learning_one_does_not(reproduced
     assert temperatures == {"fixed_ranker": [0.0], "cosearch": [1.0]}
 
 
+def test_an_evaluation_shows_its_scores_to_those_who_watch(reproduced: Project) -> None:
+    lines = (reproduced.folder / ".runs/logs/tiny/evaluate@cosearch-0.jsonl").read_text("utf-8")
+    events = [json.loads(line) for line in lines.splitlines()]
+    (told,) = [event for event in events if event["event"] == "TablePublished"]
+    scores = json.loads(
+        (
+            reproduced.folder / "artifacts/tiny/evaluate/core/seed_0/cosearch/metrics.json"
+        ).read_text()
+    )
+    shown = {row["set"]: row["f1"] for row in told["rows"]}
+    assert told["title"] == "Scores of CoSearch" and len(shown) == 3 + 7
+    assert shown["average (macro)"] == scores["averages"]["macro"]["f1"]
+    assert shown["musique"] == scores["datasets"]["musique"]["f1"]
+
+
 def test_weights_move_only_where_a_role_learns(reproduced: Project) -> None:
     folder = reproduced.folder / "artifacts/tiny/train/core/seed_0"
     models = {

@@ -18,6 +18,7 @@ from cosearch.run.events import (
     Left,
     RoundBegan,
     RoundEnded,
+    TablePublished,
 )
 from cosearch.run.monitors import queue
 from cosearch.run.monitors.journal import Journal
@@ -43,6 +44,7 @@ STAGE = [
     RoundEnded(2, {"round": 2.0, "r_main": 0.5}),
     Advanced("train@co_search-0", 2, 2, "r_main=0.5"),
     DocumentPublished("Report", "# Report", "report.md"),
+    TablePublished("Scores", [{"set": "average", "f1": 0.25}, {"set": "nq", "f1": 0.5}]),
     Ended("the disk is full"),
 ]
 
@@ -99,7 +101,11 @@ def test_progress_moves_one_artifact_and_each_round_has_a_table(server: Server) 
         ("train-co-search-0-progress", "progress"),
         ("train-co-search-0-metrics", "table"),
         ("train-co-search-0-report", "markdown"),
+        ("train-co-search-0-table", "table"),
     ]
+    assert json.loads(made[4]["data"])[1] == {"set": "nq", "f1": 0.5}
+    assert made[4]["description"] == "Scores"
+    assert server.bodies("/logs/")[-2][0]["message"] == "Scores: set=average f1=0.25"
     assert json.loads(made[2]["data"]) == [{"metric": "r_main", "value": 0.5, "round before": 0.25}]
     moved = [body for method, _, body in server.asked if method == "PATCH"]
     assert [body["data"] for body in moved] == [100.0]

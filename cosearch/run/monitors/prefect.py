@@ -24,6 +24,7 @@ from cosearch.run.events import (
     Left,
     RoundBegan,
     RoundEnded,
+    TablePublished,
 )
 from cosearch.run.monitors.queue import Courier
 from cosearch.run.monitors.rest import Rest, credentials
@@ -115,6 +116,8 @@ class StageRun:
                 self._measure(event)
             case DocumentPublished():
                 self._publish(event)
+            case TablePublished():
+                self._publish_table(event)
             case Ended():
                 self._end(event)
 
@@ -216,6 +219,14 @@ class StageRun:
         self._artifact(_key(self.began.stage, "report"), "markdown", event.markdown, event.title)
         self._log(f"{event.title}: {event.place}")
 
+    def _publish_table(self, event: TablePublished) -> None:
+        assert self.began is not None
+        data = json.dumps(list(map(dict, event.rows)))
+        self._artifact(_key(self.began.stage, "table"), "table", data, event.title)
+        for row in event.rows[:1]:
+            words = " ".join(f"{name}={_short(value)}" for name, value in row.items())
+            self._log(f"{event.title}: {words}")
+
     def _end(self, event: Ended) -> None:
         cause = event.cause
         kind = "CANCELLED" if event.stopped else "FAILED" if cause else "COMPLETED"
@@ -253,6 +264,10 @@ class StageRun:
 
 def _state(kind: str, message: str = "") -> dict[str, Any]:
     return {"type": kind, "name": kind.capitalize(), "message": message or None}
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _key(*parts: str) -> str:
