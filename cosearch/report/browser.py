@@ -9,7 +9,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.resources import files
 from typing import Any
@@ -21,22 +21,28 @@ SCRIPT = (_PAGE / "browser.js").read_text("utf-8")
 """The page's only script."""
 
 _FILTERS = {
-    "variant": "Variant",
+    "run": "Run",
+    "variant": "Variant or system",
     "round": "Round",
     "dataset": "Data set",
     "outcome": "Answer",
     "terminal": "End",
     "branch": "Branch of Eq. 6",
 }
+_SIDES = {"question": "Question", "left": "Left", "right": "Right"}
+_TESTED_SHARE = 0.5
+"""Of the budget, what test questions may take; trajectories of training take the rest."""
 _DIGITS = 6
 """Decimals of rewards, advantages and scores on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The trajectories that the page carries: their number, and all their data as JSON."""
+    """What the page carries: the number of trajectories of training, the number of test questions,
+    and all their data as JSON."""
 
     count: int
+    questions: int
     data: str
 
 
@@ -58,51 +64,79 @@ def embed(value: Any) -> str:
 
 
 def fit_episodes(episodes: Episodes, budget: int) -> Fitted:
-    """As many whole trajectories as ``budget`` bytes hold, in the order they were chosen.
+    """As many test questions and whole trajectories as ``budget`` bytes hold, in the order they
+    were chosen. A test question is held with all its systems or not at all.
 
     The data holds titles of all candidates, and texts of those shown (D_K) or pseudo-relevant.
     """
-    kept: list[tuple[Any, ...]] = []
-    titles: dict[str, str] = {}
-    texts: dict[str, str] = {}
-    spent = len(embed(_payload([], titles, texts)))
-    for episode in episodes.chosen:
-        more_titles, more_texts = _passages(episode, episodes)
-        more_titles = {id: t for id, t in more_titles.items() if id not in titles}
-        more_texts = {id: t for id, t in more_texts.items() if id not in texts}
-        packed = pack_episode(episode)
+    filling = _Filling(episodes)
+    share = int(_TESTED_SHARE * budget)
+    questions = sum([filling.take(together, share) for together in episodes.tested.questions])
+    count = sum([filling.take((one,), budget) for one in episodes.chosen])
+    return Fitted(count, questions, embed(filling.payload()))
+
+
+class _Filling:
+    """What was taken so far, and how many bytes it needs."""
+
+    def __init__(self, episodes: Episodes) -> None:
+        self._episodes = episodes
+        self._kept: list[tuple[Any, ...]] = []
+        self._titles: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        self._spent = len(embed(self.payload()))
+
+    def take(self, together: Sequence[Episode], budget: int) -> bool:
+        """Take all of ``together`` if they fit into ``budget``, counted from the first byte."""
+        titles: dict[str, str] = {}
+        texts: dict[str, str] = {}
+        for episode in together:
+            more_titles, more_texts = _passages(episode, self._episodes)
+            titles |= {id: t for id, t in more_titles.items() if id not in self._titles}
+            texts |= {id: t for id, t in more_texts.items() if id not in self._texts}
+        packed = [pack_episode(episode) for episode in together]
         # Each part is counted with its two braces, which make up for the commas between parts.
-        cost = sum(len(embed(part)) for part in (packed, more_titles, more_texts))
-        if spent + cost > budget:
-            continue
-        spent += cost
-        kept.append((*_place(episode), packed))
-        titles |= more_titles
-        texts |= more_texts
-    ordered = [one[-1] for one in sorted(kept, key=lambda one: one[:-1])]
-    return Fitted(len(kept), embed(_payload(ordered, titles, texts)))
+        cost = sum(len(embed(part)) for part in (*packed, titles, texts))
+        if self._spent + cost > budget:
+            return False
+        self._spent += cost
+        self._kept += [(*_place(e), p) for e, p in zip(together, packed, strict=True)]
+        self._titles |= titles
+        self._texts |= texts
+        return True
+
+    def payload(self) -> dict[str, Any]:
+        """All data of the page."""
+        return {
+            "episodes": [one[-1] for one in sorted(self._kept, key=lambda one: one[:-1])],
+            "systems": self._episodes.tested.systems,
+            "titles": self._titles,
+            "texts": self._texts,
+        }
 
 
 def pack_episode(episode: Episode) -> dict[str, Any]:
     """An episode as JSON holds it; a candidate is ``[id, score, relevant]``."""
+    place = "test" if episode.round is None else episode.round
     return _record(episode) | {
-        "id": f"{episode.variant}/{episode.round}/{episode.question_id}/{episode.sample}",
+        "id": f"{episode.variant}/{place}/{episode.question_id}/{episode.sample}",
         "calls": [_pack_call(call) for call in episode.calls],
     }
 
 
 def markup(episodes: Episodes, fitted: Fitted, bound: int) -> str:
-    """The section: its filters, an empty list, and the data. ``bound``: bytes of the whole page."""
+    """The section: two systems side by side, the filters, an empty list, and the data. ``bound``:
+    bytes of the whole page."""
     selects = "".join(
-        f"<label>{html.escape(label)}"
-        f'<select data-filter="{name}"><option value="">all</option></select></label>'
+        _labelled(label, f'<select data-filter="{name}"><option value="">all</option></select>')
         for name, label in _FILTERS.items()
     )
     return (
         f'<section id="section-episodes">\n<h2>Trajectories</h2>\n<p>{_extent(episodes, fitted)} '
-        f"A page holds at most {bound / 1e6:g} MB; trajectories beyond that are left out whole. "
-        "Keys <kbd>j</kbd> and <kbd>k</kbd> go to the next and the previous one; the address of "
-        "the page names the filters and the trajectory.</p>\n"
+        f"The page stays below {bound / 1e6:g} MB; the files of the run hold all "
+        "trajectories. Keys <kbd>j</kbd> and <kbd>k</kbd> go to the next and the previous one; the "
+        "address of the page names the filters and the trajectory.</p>\n"
+        f"{_versus() if episodes.tested.systems else ''}"
         f'<form id="episodes-filters" role="search">{selects}'
         '<label class="wide">Text<input type="search" data-filter="text"></label></form>\n'
         '<p id="episodes-count" role="status" aria-live="polite"></p>\n'
@@ -114,17 +148,30 @@ def markup(episodes: Episodes, fitted: Fitted, bound: int) -> str:
     )
 
 
+def _versus() -> str:
+    """Where one question stands under two systems."""
+    selects = "".join(
+        _labelled(label, f'<select data-side="{name}"></select>') for name, label in _SIDES.items()
+    )
+    return (
+        '<details id="versus" open><summary>One question, two systems</summary>\n'
+        f'<form id="versus-choice">{selects}</form>\n'
+        '<div id="versus-panes"><article></article><article></article></div></details>\n'
+    )
+
+
+def _labelled(label: str, control: str) -> str:
+    return f"<label>{html.escape(label)}{control}</label>"
+
+
 def _extent(episodes: Episodes, fitted: Fitted) -> str:
     rounds = {(one.variant, one.round) for one in episodes.chosen}
-    left_out = len(episodes.chosen) - fitted.count
-    text = f"{fitted.count} of {episodes.recorded} trajectories recorded in {len(rounds)} rounds."
-    return f"{text} {left_out} of the sample were left out for their size." if left_out else text
-
-
-def _payload(
-    episodes: Sequence[Mapping[str, Any]], titles: Mapping[str, str], texts: Mapping[str, str]
-) -> dict[str, Any]:
-    return {"episodes": episodes, "titles": titles, "texts": texts}
+    tested = episodes.tested
+    parts = [f"{fitted.count} of {episodes.recorded} trajectories of {len(rounds)} training rounds"]
+    if tested.systems:
+        words = f"the same questions for all {len(tested.systems)} systems"
+        parts.append(f"{fitted.questions} of {tested.recorded} test questions, {words}")
+    return f"A sample, in which rare cases come first: {'; '.join(parts)}."
 
 
 def _passages(episode: Episode, episodes: Episodes) -> tuple[dict[str, str], dict[str, str]]:
@@ -141,14 +188,11 @@ def _passages(episode: Episode, episodes: Episodes) -> tuple[dict[str, str], dic
     return titles, texts
 
 
-def _place(episode: Episode) -> tuple[str, int, str, str, int]:
-    return (
-        episode.variant,
-        episode.round,
-        episode.dataset,
-        episode.question_id,
-        episode.sample,
-    )
+def _place(episode: Episode) -> tuple[bool, str, int, str, str, int]:
+    """Where an episode stands in the list: by run, and evaluations after training."""
+    number = episode.round or 0
+    place = (episode.variant, number, episode.dataset, episode.question_id, episode.sample)
+    return (episode.round is None, *place)
 
 
 def _pack_call(call: EpisodeCall) -> dict[str, Any]:

@@ -1,12 +1,10 @@
-"""Trajectories of a training run for a reader: question, turns, candidates, rankings and rewards.
+"""Trajectories for a reader: question, turns, candidates, rankings and rewards.
 
 A round holds thousands of trajectories and a page some dozens. This module chooses them without
 random numbers, so that rare features of a round (a data set, an end, a case of Eq. 6) are shown.
 """
 
-import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +15,15 @@ import polars as pl
 from cosearch.core.text import answer_f1
 from cosearch.core.types import Passage, Terminal
 from cosearch.data.corpus import PassageLookup
+from cosearch.report.spread import KEY, Key, key_of, spread
 from cosearch.tables.groups import round_number
 
-Key = tuple[str, str, int]
-"""Data set, question and sample: a trajectory within a round."""
-
-_KEY = ("dataset", "question_id", "sample")
-_LIGHT = (*_KEY, "kind", "golds", "answer", "terminal", "branch", "r_main", "r_rank", "group")
-_WHOLE = (
+_LIGHT = (*KEY, "kind", "golds", "answer", "terminal", "branch", "r_main", "r_rank", "group")
+TOLD = (
     *(*_LIGHT, "turn", "question", "query", "text", "fault", "candidates", "ranking"),
     *("has_answer", "r_rel", "advantage", "trained"),
 )
+"""Columns that a reader is shown."""
 _REASONING = "reason|think"
 _OPENED = re.compile(rf"\s*<(?:{_REASONING})>")
 _CLOSED = re.compile(rf"</(?!(?:{_REASONING})>)\w+>\s*$")
@@ -60,18 +56,19 @@ class EpisodeCall:
     r_rank: float
     branch: str
     group: str | None
-    advantage: float
-    trained: bool
+    advantage: float | None
+    trained: bool | None
     mates: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One trajectory. ``round``: the number of its file, from 1. ``f1``: 0 for a trajectory without
-    an answer; it does not depend on the reward (Eq. 4)."""
+    """One trajectory. ``round``: the number of its file, from 1; None for one of an evaluation,
+    which has no group, no advantage and no mates either. ``f1``: 0 for a trajectory without an
+    answer; it does not depend on the reward (Eq. 4)."""
 
     variant: str
-    round: int
+    round: int | None
     dataset: str
     question_id: str
     sample: int
@@ -84,15 +81,25 @@ class Episode:
     fault: str | None
     reward: float
     group: str | None
-    advantage: float
-    trained: bool
+    advantage: float | None
+    trained: bool | None
     mates: tuple[float, ...]
     calls: tuple[EpisodeCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Tested:
+    """A sample of the ``recorded`` test questions, the most important first: of each of them the
+    trajectory of every one of ``systems``. The first two systems stand side by side at first."""
+
+    systems: tuple[str, ...] = ()
+    questions: tuple[tuple[Episode, ...], ...] = ()
+    recorded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Episodes:
-    """Chosen trajectories, the most important first.
+    """Chosen trajectories of training, the most important first, and of evaluations.
 
     ``recorded``: number of trajectories in the chosen rounds. ``passages``: passage id -> passage,
     for those candidates that the corpus knows.
@@ -101,6 +108,7 @@ class Episodes:
     chosen: tuple[Episode, ...]
     recorded: int
     passages: Mapping[str, Passage]
+    tested: Tested = Tested()
 
 
 def read_episodes(
@@ -124,7 +132,7 @@ def read_episodes(
         for rank, episode in enumerate(stratum)
     ]
     chosen = [episode for _, _, episode in sorted(ranked, key=lambda one: one[:2])]
-    return Episodes(tuple(chosen), recorded, _look_up(chosen, passages))
+    return Episodes(tuple(chosen), recorded, look_up(chosen, passages))
 
 
 def first_middle_last(folder: Path) -> list[tuple[int, Path]]:
@@ -134,27 +142,6 @@ def first_middle_last(folder: Path) -> list[tuple[int, Path]]:
         raise ValueError(f"{folder}: no rounds; run `dvc repro` to make them")
     places = sorted({0, (len(files) - 1) // 2, len(files) - 1})
     return [(round_number(files[at]), files[at]) for at in places]
-
-
-def spread(features: Mapping[Key, Sequence[str]], limit: int) -> list[Key]:
-    """At most ``limit`` keys that together have as many different features as possible.
-
-    Every step takes a trajectory with the most features that no taken one has, and among those one
-    whose features occur least among the taken ones. The hash of the key decides between equals, so
-    that the choice does not depend on the order of the questions.
-    """
-    alike: dict[tuple[str, ...], list[Key]] = {}
-    for key in sorted(features, key=lambda key: hashlib.sha256(repr(key).encode()).digest()):
-        alike.setdefault(tuple(sorted(set(features[key]))), []).append(key)
-    seen: Counter[str] = Counter()
-    taken: list[Key] = []
-    while alike and len(taken) < limit:
-        best = max(alike, key=lambda kinds: _novelty(kinds, seen))
-        taken.append(alike[best].pop(0))
-        seen.update(best)
-        if not alike[best]:
-            del alike[best]
-    return taken
 
 
 def split_turns(text: str) -> tuple[str, ...]:
@@ -173,11 +160,6 @@ def split_turns(text: str) -> tuple[str, ...]:
     return tuple(turn for turn in turns if turn.strip())
 
 
-def _novelty(kinds: Sequence[str], seen: Counter[str]) -> tuple[int, float]:
-    unseen = sum(not seen[kind] for kind in kinds)
-    return unseen, sum(1 / (1 + seen[kind]) for kind in kinds) / max(1, len(kinds))
-
-
 def _read_round(
     path: Path, label: str, number: int, yes_no_rule: str, limit: int
 ) -> tuple[int, list[Episode]]:
@@ -187,30 +169,35 @@ def _read_round(
         light = pl.scan_parquet(path).select(_LIGHT).collect()
         features = _features(light.to_dicts(), yes_no_rule)
         keys = spread(features, limit)
-        picked = pl.DataFrame(keys, schema={n: light.schema[n] for n in _KEY}, orient="row")
-        whole = pl.scan_parquet(path).select(_WHOLE)
-        rows = whole.join(picked.lazy(), on=_KEY, how="semi").collect().to_dicts()
+        picked = pl.DataFrame(keys, schema={n: light.schema[n] for n in KEY}, orient="row")
+        whole = pl.scan_parquet(path).select(TOLD)
+        rows = whole.join(picked.lazy(), on=KEY, how="semi").collect().to_dicts()
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"{path}: not a rollout file ({error})") from None
     mates = _rewards_by_group(light)
     by_key: dict[Key, list[dict[str, Any]]] = {}
     for row in rows:
-        by_key.setdefault(_key(row), []).append(row)
-    episodes = [_episode(by_key[key], label, number, yes_no_rule, mates) for key in keys]
+        by_key.setdefault(key_of(row), []).append(row)
+    episodes = [episode_of(by_key[key], label, number, yes_no_rule, mates) for key in keys]
     return len(features), episodes
 
 
 def _features(rows: Iterable[Mapping[str, Any]], yes_no_rule: str) -> dict[Key, list[str]]:
     found: dict[Key, list[str]] = {}
     for row in rows:
-        features = found.setdefault(_key(row), [])
+        features = found.setdefault(key_of(row), [])
         if row["kind"] == "call":
             features.append(f"branch {row['branch']}")
         else:
-            f1 = _f1(row, yes_no_rule)
-            outcome = "exact" if f1 == 1 else "partial" if f1 else "none"
+            outcome = outcome_of(row, yes_no_rule)
             features += [row["dataset"], f"outcome {outcome}", f"end {row['terminal']}"]
     return found
+
+
+def outcome_of(row: Mapping[str, Any], yes_no_rule: str) -> str:
+    """How good the answer in a trajectory's row is: exact, partial or none of it."""
+    f1 = _f1(row, yes_no_rule)
+    return "exact" if f1 == 1 else "partial" if f1 else "none"
 
 
 def _rewards_by_group(light: pl.DataFrame) -> dict[tuple[str, str], tuple[float, ...]]:
@@ -224,13 +211,15 @@ def _rewards_by_group(light: pl.DataFrame) -> dict[tuple[str, str], tuple[float,
     return {(kind, group): tuple(rewards) for kind, group, rewards in grouped.iter_rows()}
 
 
-def _episode(
+def episode_of(
     rows: Sequence[Mapping[str, Any]],
     label: str,
-    number: int,
+    number: int | None,
     yes_no_rule: str,
     mates: Mapping[tuple[str, str], tuple[float, ...]],
 ) -> Episode:
+    """The episode of a trajectory's row and the rows of its calls. ``mates``: kind and group -> the
+    rewards of the group."""
     (row,) = (row for row in rows if row["kind"] == "trajectory")
     calls = sorted((row for row in rows if row["kind"] == "call"), key=lambda row: row["turn"])
     return Episode(
@@ -242,7 +231,7 @@ def _episode(
         reward=row["r_main"],
         mates=mates.get(("trajectory", row["group"]), ()),
         calls=tuple(_call(call, mates.get(("call", call["group"]), ())) for call in calls),
-        **{name: row[name] for name in (*_KEY, "question", "answer", "terminal", "fault")},
+        **{name: row[name] for name in (*KEY, "question", "answer", "terminal", "fault")},
         **{name: row[name] for name in ("group", "advantage", "trained")},
     )
 
@@ -259,17 +248,13 @@ def _call(row: Mapping[str, Any], mates: tuple[float, ...]) -> EpisodeCall:
     )
 
 
-def _key(row: Mapping[str, Any]) -> Key:
-    return row["dataset"], row["question_id"], row["sample"]
-
-
 def _f1(row: Mapping[str, Any], yes_no_rule: str) -> float:
     if row["terminal"] != Terminal.ANSWERED or row["answer"] is None:
         return 0.0
     return answer_f1(row["answer"], row["golds"], yes_no_rule=yes_no_rule)
 
 
-def _look_up(episodes: Iterable[Episode], passages: PassageLookup) -> dict[str, Passage]:
+def look_up(episodes: Iterable[Episode], passages: PassageLookup) -> dict[str, Passage]:
     """Look up all passages in one call, because a corpus scans its ids at every call."""
     wanted = {found.id for one in episodes for call in one.calls for found in call.candidates}
     ids = sorted(wanted)

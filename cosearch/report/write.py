@@ -8,8 +8,9 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from cosearch.data.corpus import Corpus
-from cosearch.files.artifacts import Paths, read_json, write_bytes, write_text
+from cosearch.files.artifacts import TRAJECTORIES, Paths, read_json, write_bytes, write_text
 from cosearch.paper.check import check_paper
+from cosearch.params.rows import PARTS
 from cosearch.report.curves import learning_curves, png, svg
 from cosearch.report.episodes import Episodes, read_episodes
 from cosearch.report.figures import groups_figure, training_figure, training_rounds
@@ -22,6 +23,7 @@ from cosearch.report.markup import (
     render,
     verdict_table,
 )
+from cosearch.report.tested import add_tested
 from cosearch.statistics.comparisons import compare
 from cosearch.statistics.results import Result, row_of
 from cosearch.tables.evidence import Evidence, Gates
@@ -40,7 +42,11 @@ from cosearch.tables.publish import (
 )
 
 EPISODES = 24
-"""Trajectories shown per run and round; the page's size bounds them further."""
+"""Trajectories sampled per run and round; the page's size bounds them further."""
+QUESTIONS = 48
+"""Test questions sampled, the same for every system; the page's size bounds them further."""
+FACING = ("cosearch", "fixed_ranker")
+"""The rows that stand side by side at first, where a scope has them."""
 
 
 def write_report(paths: Paths, found: Evidence, target: Path) -> None:
@@ -130,17 +136,29 @@ def highlights(found: Evidence) -> Iterator[Highlight]:
             yield Highlight(label, interval.estimate, interval.verdict, bounds)
 
 
-def browsed(paths: Paths, found: Evidence) -> Episodes | None:
-    """Trajectories of every training run; None without any run."""
+def browsed(paths: Paths, found: Evidence) -> Episodes:
+    """Trajectories of every training run, and of every system's evaluation at its first seed."""
     runs = {
         f"{found.scope.label(variant)}, seed {row_of(folder)[1]}": folder / "rollouts"
         for variant, folders in found.runs.items()
         for folder in folders
     }
-    if not runs:
-        return None
-    corpus = Corpus(paths.corpus)
-    return read_episodes(runs, corpus, yes_no_rule=found.scope.rule, limit=EPISODES)
+    corpus, rule = Corpus(paths.corpus), found.scope.rule
+    trained = read_episodes(runs, corpus, yes_no_rule=rule, limit=EPISODES)
+    tested = evaluated_files(paths, found)
+    return add_tested(trained, tested, corpus, yes_no_rule=rule, limit=QUESTIONS)
+
+
+def evaluated_files(paths: Paths, found: Evidence) -> dict[str, Path]:
+    """Label -> the whole trajectories of each system at its first seed, those ``FACING`` first."""
+    first = {results[0].system: results[0] for results in found.results.by_system.values()}
+    order = [*(name for name in FACING if name in first), *first]
+    return {
+        f"{found.scope.label(name)}, seed {first[name].seed}": folder / TRAJECTORIES
+        for name in dict.fromkeys(order)
+        for part in PARTS["all"]
+        if (folder := paths.evaluate(part, first[name].seed, name)).is_dir()
+    }
 
 
 def evaluation_seconds(paths: Paths, results: Sequence[Result]) -> dict[str, float] | None:

@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_language_has_a_test() -> None:
     assert {block.language for block in BLOCKS} <= {
-        "console", "sh", "yaml", "python", "diff", "mermaid", "text",
+        "console", "sh", "yaml", "python", "sql", "diff", "mermaid", "text",
     }  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def test_a_new_method_is_what_the_document_says(reproduced: Project, tmp_path: P
 
 def add_method(folder: Path) -> None:
     """Write the method of the documents into the code of a project."""
-    (code,) = (block.text for block in BLOCKS if block.language == "python")
+    (code,) = (b.text for b in BLOCKS if b.language == "python" and b.file == "docs/methods.md")
     (folder / code.splitlines()[0].removeprefix("# ")).write_text(code, "utf-8")
     for block in BLOCKS:
         if block.language == "diff":

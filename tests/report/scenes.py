@@ -1,6 +1,7 @@
 """Trajectories for the pages' tests: rows of a rollout file, and the records read from them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import polars as pl
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, write_frame
-from cosearch.report.episodes import Episode, EpisodeCall, Episodes, LabelledCandidate
+from cosearch.report.episodes import Episode, EpisodeCall, Episodes, LabelledCandidate, Tested
 
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "max_tokens": 8}
 PASSAGES = [Passage(f"p{at}", f"Title {at}", f"Text of passage {at}.") for at in range(6)]
@@ -72,6 +73,25 @@ def episodes(chosen: Sequence[Episode], **passages: Passage) -> Episodes:
     """``chosen``, their passages (the usual six unless others are given), twice as many recorded"""
     known = {passage.id: passage for passage in PASSAGES} | passages
     return Episodes(tuple(chosen), 2 * len(chosen), known)
+
+
+def with_tests(of: Episodes, systems: Sequence[str], count: int, **changes: Any) -> Episodes:
+    """``of`` and ``count`` of a hundred test questions; the first system answers right."""
+    plain = {"round": None, "group": None, "advantage": None, "trained": None, "mates": ()}
+    questions = tuple(
+        tuple(
+            episode(
+                variant=system,
+                question_id=f"t{number}",
+                f1=float(system == systems[0]),
+                calls=(call(**{name: plain[name] for name in plain if name != "round"}),),
+                **{**plain, "question": f"Who is {number}?", **changes},
+            )
+            for system in systems
+        )
+        for number in range(count)
+    )
+    return replace(of, tested=Tested(tuple(systems), questions, 100))
 
 
 def trajectory_row(dataset: str, question: int, sample: int, **changes: Any) -> dict[str, Any]:

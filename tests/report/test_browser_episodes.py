@@ -10,8 +10,8 @@ from cosearch.report.episodes import (
     first_middle_last,
     read_episodes,
     split_turns,
-    spread,
 )
+from cosearch.report.spread import spread
 from tests.report import scenes
 
 ENDS = ("answered", "malformed", "search_budget", "token_budget")

@@ -139,9 +139,22 @@ def test_trajectories_without_room_are_dropped_whole_and_the_page_says_so(monkey
     held = data_of(page)["episodes"]
     assert 55_000 < len(page.encode("utf-8")) <= 60_000
     assert [one["sample"] for one in held] == list(range(len(held)))
-    assert f"{len(held)} of 80 trajectories recorded in 1 rounds." in page
-    assert f"{40 - len(held)} of the sample were left out for their size." in page
-    assert "at most 0.06 MB" in page
+    assert f"A sample, in which rare cases come first: {len(held)} of 80 trajectories" in page
+    assert "The page stays below 0.06 MB; the files of the run hold all trajectories." in page
+
+
+def test_a_test_question_is_held_with_all_its_systems_or_not_at_all(monkeypatch):
+    monkeypatch.setattr(report_page, "PAGE_BYTES", 60_000)
+    trained = [scenes.episode(sample=at, question="long " * 300) for at in range(40)]
+    page = page_of(scenes.with_tests(scenes.episodes(trained), "abc", 20, question="long " * 300))
+    held = data_of(page)["episodes"]
+    tested = [one for one in held if one["round"] is None]
+    assert len(page.encode("utf-8")) <= 60_000
+    questions = {one["question_id"] for one in tested}
+    assert 0 < len(questions) < 20 and len(tested) == 3 * len(questions)
+    assert {one["id"] for one in tested} == {f"{s}/test/{q}/0" for s in "abc" for q in questions}
+    assert tested == held[-len(tested) :] and len(held) > len(tested)
+    assert f"{len(questions)} of 100 test questions, the same questions for all 3 systems" in page
 
 
 def test_trajectories_are_ordered_for_reading_whatever_they_were_chosen_by():
@@ -178,4 +191,4 @@ def test_the_script_inserts_texts_only_and_asks_for_nothing():
 def test_an_empty_sample_is_a_page_too():
     episodes = scenes.episodes([])
     text = markup(episodes, fit_episodes(episodes, 1000), 6_000_000)
-    assert "0 of 0 trajectories recorded in 0 rounds." in text
+    assert "0 of 0 trajectories of 0 training rounds." in text

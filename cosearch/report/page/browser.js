@@ -2,7 +2,7 @@
 // The trajectory browser. Every text of the data becomes a text node; nothing is parsed as markup.
 (() => {
   const byId = (id) => document.getElementById(id);
-  const { episodes, titles, texts } = JSON.parse(byId("episodes-data").textContent);
+  const { episodes, systems, titles, texts } = JSON.parse(byId("episodes-data").textContent);
   const list = byId("episodes-list");
   const detail = byId("episodes-detail");
   const inputs = [...byId("episodes-filters").querySelectorAll("[data-filter]")];
@@ -11,9 +11,11 @@
     "F1 > 0": (episode) => episode.f1 > 0,
     "F1 = 0": (episode) => episode.f1 === 0,
   };
+  const isTest = (episode) => episode.round === null;
   const VALUES = {
+    run: (episode) => [isTest(episode) ? "evaluation" : "training"],
     variant: (episode) => [episode.variant],
-    round: (episode) => [String(episode.round)],
+    round: (episode) => (isTest(episode) ? [] : [String(episode.round)]),
     dataset: (episode) => [episode.dataset],
     outcome: (episode) => Object.keys(OUTCOMES).filter((name) => OUTCOMES[name](episode)),
     terminal: (episode) => [episode.terminal],
@@ -95,6 +97,16 @@
     return make("div", { class: "box", tabindex: "0" }, table);
   }
 
+  // What GRPO made of a trajectory or of a call; an evaluation trains nothing.
+  function learned(one) {
+    return [
+      ["advantage", number(one.advantage)],
+      ["trained on", one.trained ? "yes" : "no"],
+      ["group", one.group === null ? "none" : one.group],
+      ["rewards of the group", rewards(one.mates)],
+    ];
+  }
+
   function search(call) {
     const others = call.candidates.map((_, at) => at).filter((at) => !call.ranking.includes(at));
     return make(
@@ -107,10 +119,7 @@
         ["r_rel", number(call.r_rel)],
         ["r_main", number(call.r_main)],
         ["answer in D_N", call.has_answer ? "yes" : "no"],
-        ["advantage", number(call.advantage)],
-        ["trained on", call.trained ? "yes" : "no"],
-        ["group", call.group === null ? "none" : call.group],
-        ["rewards of the group", rewards(call.mates)],
+        ...(call.trained === null ? [] : learned(call)),
         ["ranker's fault", call.fault === null ? "none" : call.fault],
       ]),
       call.output ? folded("What the ranker wrote", ...said(call.output)) : null,
@@ -141,7 +150,7 @@
       make(
         "p",
         {},
-        [episode.dataset, episode.variant, `round ${episode.round}`].map((text) => tag(text, "")),
+        [episode.dataset, episode.variant, place(episode)].map((text) => tag(text, "")),
         tag(episode.terminal, episode.terminal === "answered" ? "" : "bad"),
         tag(`F1 ${number(episode.f1)}`, episode.f1 === 1 ? "good" : episode.f1 ? "" : "bad"),
         make("a", { class: "permalink", href: address({ id: episode.id }) }, "permalink"),
@@ -150,10 +159,7 @@
         ["answer", episode.answer === null ? "none" : episode.answer],
         ["golds", make("span", {}, golds)],
         ["reward", number(episode.reward)],
-        ["advantage", number(episode.advantage)],
-        ["trained on", episode.trained ? "yes" : "no"],
-        ["group", episode.group === null ? "none" : episode.group],
-        ["rewards of the group", rewards(episode.mates)],
+        ...(isTest(episode) ? [] : learned(episode)),
         ["fault", episode.fault === null ? "none" : episode.fault],
       ]),
       ...turns(episode),
@@ -164,6 +170,8 @@
 
   const address = (chosen) =>
     `#episodes?${new URLSearchParams(Object.entries(chosen).filter(([, value]) => value))}`;
+
+  const place = (episode) => (isTest(episode) ? "evaluation" : `round ${episode.round}`);
 
   const searched = new Map(
     episodes.map((episode) => {
@@ -190,7 +198,7 @@
       { href: address({ ...state, id: episode.id }) },
       quoted(episode.question),
       make("small", {}, `${episode.dataset} · F1 ${number(episode.f1)} · ${episode.terminal}`),
-      make("small", {}, quoted(episode.variant), ` · round ${episode.round}`),
+      make("small", {}, quoted(episode.variant), ` · ${place(episode)}`),
     );
     return make("li", { "data-id": episode.id }, link);
   }
@@ -227,6 +235,64 @@
     if (panes.getBoundingClientRect().top < 0) panes.scrollIntoView();
   }
 
+  // --- one question under two systems ---------------------------------------------------------
+
+  const tests = episodes.filter(isTest);
+  const sides = [...document.querySelectorAll("#versus-choice [data-side]")];
+  const panes = [...document.querySelectorAll("#versus-panes article")];
+  const questionOf = (episode) => `${episode.dataset}/${episode.question_id}`;
+  const byQuestion = new Map();
+  for (const episode of tests) {
+    if (!byQuestion.has(questionOf(episode))) byQuestion.set(questionOf(episode), new Map());
+    byQuestion.get(questionOf(episode)).set(episode.variant, episode);
+  }
+
+  const facing = () => Object.fromEntries(sides.map((side) => [side.dataset.side, side.value]));
+
+  function showSides() {
+    const { question, left, right } = facing();
+    const held = byQuestion.get(question) ?? new Map();
+    [left, right].forEach((system, at) => {
+      const episode = held.get(system);
+      const nothing = "This page holds no such trajectory.";
+      panes[at].replaceChildren(...(episode ? describe(episode) : [make("p", {}, nothing)]));
+    });
+  }
+
+  // A question with what each system of the two made of it.
+  function named(held) {
+    const [first, second] = systems.slice(0, 2).map((system) => held.get(system));
+    const scores = [first, second].filter(Boolean).map((episode) => number(episode.f1));
+    const { question, dataset } = held.values().next().value;
+    return `${visible(question)} (${dataset}; F1 ${scores.join(", ")})`;
+  }
+
+  function fillSides() {
+    const [question, left, right] = sides;
+    const options = [...byQuestion].map(([value, held]) => make("option", { value }, named(held)));
+    question.append(...options);
+    for (const side of [left, right]) {
+      side.append(...systems.map((value) => make("option", { value }, visible(value))));
+    }
+    right.selectedIndex = Math.min(1, systems.length - 1);
+    for (const side of sides) {
+      side.addEventListener("input", () => {
+        showSides();
+        writeAddress(`#versus?${new URLSearchParams(facing())}`);
+      });
+    }
+    showSides();
+  }
+
+  function readSides() {
+    if (!sides.length || !location.hash.startsWith("#versus?")) return false;
+    const given = new URLSearchParams(location.hash.slice("#versus?".length));
+    for (const side of sides) side.value = given.get(side.dataset.side) ?? side.value;
+    byId("versus").open = true;
+    showSides();
+    return true;
+  }
+
   // --- the address and the reader's hands -----------------------------------------------------
 
   function readAddress() {
@@ -242,9 +308,9 @@
 
   // A browser refuses addresses that change too often, as they would under a held key.
   let pending = 0;
-  function writeAddress() {
+  function writeAddress(chosen = address(state)) {
     clearTimeout(pending);
-    pending = setTimeout(() => history.replaceState(null, "", address(state)), 200);
+    pending = setTimeout(() => history.replaceState(null, "", chosen), 200);
   }
 
   function step(by) {
@@ -278,6 +344,7 @@
   }
   byId("episodes-filters").addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", () => {
+    if (readSides()) byId("versus").scrollIntoView();
     if (!readAddress()) return;
     showList();
     scrollPage();
@@ -288,7 +355,12 @@
     if (event.key === "j") step(1);
     if (event.key === "k") step(-1);
   });
+  if (sides.length) {
+    fillSides();
+    byId("versus-choice").addEventListener("submit", (event) => event.preventDefault());
+  }
   const linked = readAddress();
   showList();
-  if (linked) byId("section-episodes").scrollIntoView();
+  if (linked) byId("episodes-filters").scrollIntoView();
+  if (readSides()) byId("versus").scrollIntoView();
 })();
