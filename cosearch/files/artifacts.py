@@ -76,6 +76,8 @@ _LISTS_COLUMNS: dict[str, Any] = {
 LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
 """Columns of the Fixed Ranker's training lists. ``candidate_ids`` are ids of passages."""
 
+HERE = "here"
+"""The scope of all rows that lie on this machine. No stage of the graph makes it."""
 SKIPPED = "skipped.json"
 """File that an evaluation writes instead of results. It gives the reason."""
 
@@ -152,7 +154,9 @@ class Paths:
 
     def of_scope(self, kind: str, scope: str) -> list[Path]:
         """Folders of ``train``, ``gate`` or ``evaluate`` that a scope takes in: ``core_3`` is part
-        ``core`` at its first three seeds."""
+        ``core`` at its first three seeds, ``here`` is all that exists."""
+        if scope == HERE:
+            return [self.root / kind]
         name, _, count = scope.partition("_")
         return [
             self.root / kind / part / f"seed_{seed}"
