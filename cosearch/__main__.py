@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _show(chosen: argparse.Namespace) -> None:
-    from cosearch.files.artifacts import HERE
+    from cosearch.params.rows import HERE
 
     if chosen.scope == HERE:
         from cosearch.commands.here import show_rows

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from rich.markdown import Markdown
 
 from cosearch.commands.console import open_console
-from cosearch.files.artifacts import HERE, Paths
+from cosearch.files.artifacts import Paths
+from cosearch.params.rows import HERE
 from cosearch.params.settings import Settings, load_settings
 from cosearch.report.write import write_report
 from cosearch.statistics.results import ResultSet

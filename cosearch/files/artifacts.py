@@ -17,7 +17,7 @@ import polars as pl
 from safetensors import SafetensorError
 
 from cosearch.files import durable
-from cosearch.params.rows import PARTS
+from cosearch.params.rows import HERE, PARTS
 
 SPAN = pl.Struct({"kind": pl.String, "turn": pl.Int32, "start": pl.Int32, "end": pl.Int32})
 CANDIDATE = pl.Struct({"id": pl.String, "score": pl.Float64, "relevant": pl.Boolean})
@@ -76,8 +76,6 @@ _LISTS_COLUMNS: dict[str, Any] = {
 LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
 """Columns of the Fixed Ranker's training lists. ``candidate_ids`` are ids of passages."""
 
-HERE = "here"
-"""The scope of all rows that lie on this machine. No stage of the graph makes it."""
 SKIPPED = "skipped.json"
 """File that an evaluation writes instead of results. It gives the reason."""
 
@@ -158,11 +156,8 @@ class Paths:
         if scope == HERE:
             return [self.root / kind]
         name, _, count = scope.partition("_")
-        return [
-            self.root / kind / part / f"seed_{seed}"
-            for part in PARTS[name]
-            for seed in range(int(count))
-        ]
+        seeds = range(int(count))
+        return [self.root / kind / part / f"seed_{seed}" for part in PARTS[name] for seed in seeds]
 
     def collected(self, part: str, seed: int) -> Path:
         """What the rows of a part left at a seed and all seeds before it."""
