@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     row.add_argument("--profile", help="default: that of the root")
     row.add_argument("--seed", type=int, default=0)
     row.add_argument("--jobs", type=int, default=2, help="stages at once (default 2)")
+    add("experiments", _experiments, "say what each DVC experiment changed, and its numbers")
     readme = add("readme", _readme, "put the tables of a finished run into README.md")
     readme.add_argument("--profile", default="tiny")
     readme.add_argument("--scope", required=True, help=SCOPE)
@@ -96,6 +97,12 @@ def _row(chosen: argparse.Namespace) -> None:
 
     if code := make_row(chosen.name, chosen.profile, seed=chosen.seed, jobs=chosen.jobs):
         sys.exit(code)
+
+
+def _experiments(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.experiments import show_experiments
+
+    show_experiments()
 
 
 def _readme(chosen: argparse.Namespace) -> None:
