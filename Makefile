@@ -8,6 +8,8 @@ SEEDS  ?= 1
 JOBS   ?= 2
 DATA   ?=
 PORT   ?= 4200
+ROW    ?=
+SEED   ?= 0
 BIN    := $(VENV)/bin
 comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
@@ -34,7 +36,7 @@ export PREFECT_HOME ?= $(abspath .runs/prefect)
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro repro-all ui flow mini paper-data report base-models gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
+.PHONY: setup repro repro-all row ui flow mini paper-data report base-models gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
@@ -56,6 +58,10 @@ repro: rows.yaml  ## the core rows: seed 0, or the first seeds with SEEDS=3 or S
 repro-all: rows.yaml  ## every row: the outputs and the lock of dvc repro report@..., with JOBS stages at once
 	python -m flows.side_by_side --jobs $(JOBS) report@$(ALL)
 	python -m cosearch show --profile tiny --scope $(ALL)
+
+row: rows.yaml  ## one row: make row ROW=no_gate [SEED=0]; trained if it learns, evaluated, shown beside its reference
+	$(if $(ROW),,$(error name the row: make row ROW=cosearch))
+	python -m cosearch row --seed $(SEED) --jobs $(JOBS) $(ROW)
 
 ui: setup  ## a local Prefect server until it is stopped; its data lies in .runs/prefect
 	@mkdir -p "$(PREFECT_HOME)"

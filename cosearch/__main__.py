@@ -12,6 +12,7 @@ LACKS = (
     " 'cosearch[gpu]' for NVIDIA GPUs (in a clone: make setup); cosearch.core needs none"
 )
 SCOPE = "core_1, core_3, core_5, all_1, all_3 or all_5: the part, and how many seeds"
+SHOWN = f"{SCOPE}; or here: the rows that were made on this machine"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,7 +37,16 @@ def _parser() -> argparse.ArgumentParser:
 
     show = add("show", _show, "print the tables of a finished run")
     show.add_argument("--profile", required=True)
-    show.add_argument("--scope", required=True, help=SCOPE)
+    show.add_argument("--scope", required=True, help=SHOWN)
+    show.add_argument("--row", help="with --scope here: this row alone")
+    report = add("report", _report, "write a report of the rows that were made on this machine")
+    report.add_argument("--profile", required=True)
+    row = add("row", _row, "train and evaluate one row, and show it beside its reference")
+    row.add_argument("name", help="of params.yaml; show --scope here lists them")
+    row.add_argument("--profile", help="default: that of the root")
+    row.add_argument("--seed", type=int, default=0)
+    row.add_argument("--jobs", type=int, default=2, help="stages at once (default 2)")
+    add("experiments", _experiments, "say what each DVC experiment changed, and its numbers")
     readme = add("readme", _readme, "put the tables of a finished run into README.md")
     readme.add_argument("--profile", default="tiny")
     readme.add_argument("--scope", required=True, help=SCOPE)
@@ -88,9 +98,37 @@ def _of_rows(add: Callable[..., Any]) -> None:
 
 
 def _show(chosen: argparse.Namespace) -> None:
-    from cosearch.commands.show import show_tables
+    from cosearch.params.rows import HERE
 
-    show_tables(chosen.profile, chosen.scope)
+    if chosen.scope == HERE:
+        from cosearch.commands.here import show_rows
+
+        show_rows(chosen.profile, chosen.row)
+    elif chosen.row is None:
+        from cosearch.commands.show import show_tables
+
+        show_tables(chosen.profile, chosen.scope)
+    else:
+        raise ValueError("--row goes with --scope here")
+
+
+def _report(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.here import report_rows
+
+    report_rows(chosen.profile)
+
+
+def _row(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.row import make_row
+
+    if code := make_row(chosen.name, chosen.profile, seed=chosen.seed, jobs=chosen.jobs):
+        sys.exit(code)
+
+
+def _experiments(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.experiments import show_experiments
+
+    show_experiments()
 
 
 def _readme(chosen: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ import polars as pl
 from safetensors import SafetensorError
 
 from cosearch.files import durable
-from cosearch.params.rows import PARTS
+from cosearch.params.rows import HERE, PARTS
 
 SPAN = pl.Struct({"kind": pl.String, "turn": pl.Int32, "start": pl.Int32, "end": pl.Int32})
 CANDIDATE = pl.Struct({"id": pl.String, "score": pl.Float64, "relevant": pl.Boolean})
@@ -154,13 +154,12 @@ class Paths:
 
     def of_scope(self, kind: str, scope: str) -> list[Path]:
         """Folders of ``train``, ``gate`` or ``evaluate`` that a scope takes in: ``core_3`` is part
-        ``core`` at its first three seeds."""
+        ``core`` at its first three seeds, ``here`` is all that exists."""
+        if scope == HERE:
+            return [self.root / kind]
         name, _, count = scope.partition("_")
-        return [
-            self.root / kind / part / f"seed_{seed}"
-            for part in PARTS[name]
-            for seed in range(int(count))
-        ]
+        seeds = range(int(count))
+        return [self.root / kind / part / f"seed_{seed}" for part in PARTS[name] for seed in seeds]
 
     def collected(self, part: str, seed: int) -> Path:
         """What the rows of a part left at a seed and all seeds before it."""

@@ -21,6 +21,8 @@ models."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {"core": ("core",), "all": ("core", "more")}
 """First word of a scope -> the parts of the rows that it takes in."""
+HERE = "here"
+"""The scope of all rows that lie on this machine. No stage of the graph makes it."""
 INHERITED = ("preset", "method", "ranker", "models", "shared", "train", "models_of")
 """Keys that a row takes over from the row that it is like; ``set`` is merged."""
 

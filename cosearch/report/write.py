@@ -79,7 +79,9 @@ def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list
     verdicts = list(gate_verdicts(found.gates))
     gates = (verdict_table(verdicts, profile),) if verdicts else ()
     seconds = evaluation_seconds(paths, found.results.evaluated)
-    behaviour = (retriever_table(paths, found.scope), *behaviour_tables(found, seconds))
+    measured = (paths.retrieval / "retrieval.csv").is_file()
+    retriever = (retriever_table(paths, found.scope),) if measured else ()
+    behaviour = (*retriever, *behaviour_tables(found, seconds))
     training = (*training_tables(found), *training_cost(paths, found))
     manifest = (manifest_table(list(manifest_rows(paths)), profile),)
     return [

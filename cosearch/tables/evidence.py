@@ -1,6 +1,7 @@
 """Everything the tables of a scope are made of: evaluated rows, gate verdicts, training runs.
 
-A scope is a part of the rows at one seed or at all seeds that they have (``Paths.of_scope``).
+A scope is a part of the rows at their first seeds, or all that lies on this machine
+(``Paths.of_scope``). What a row left that params.yaml no longer names is passed over.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,12 +54,17 @@ def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
     Raises ValueError for artifacts that are missing or changed.
     """
     method, grid = settings.method(), settings.section(blocks.Evaluate).k_grid
-    file, gates, top_k = settings.file, read_gates(paths, scope_name), method.rollout.top_k
+    file, known, top_k = settings.file, settings.systems, method.rollout.top_k
+    gates = {row: one for row, one in read_gates(paths, scope_name).items() if row[0] in known}
     return Evidence(
         results=ResultSet(
-            evaluated=read_results(paths.of_scope("evaluate", scope_name)),
+            evaluated=[
+                result
+                for result in read_results(paths.of_scope("evaluate", scope_name))
+                if result.system in known
+            ],
             scope=scope_of(settings),
-            status=read_statuses(paths, scope_name) | withheld(settings.systems, gates),
+            status=read_statuses(paths, scope_name) | withheld(known, gates),
             statistics=file.statistics,
         ),
         comparisons=file.comparisons,
@@ -66,10 +72,10 @@ def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
         tables=settings.tables,
         k_of={
             name: top_k if system.grid is None else grid[system.grid]
-            for name, system in settings.systems.items()
+            for name, system in known.items()
         },
         top_k=top_k,
-        runs=read_runs(paths, scope_name),
+        runs={row: one for row, one in read_runs(paths, scope_name).items() if row in known},
         groups={
             name: GroupRules(**settings.method(variant.set).group.model_dump())
             for name, variant in settings.variants.items()
