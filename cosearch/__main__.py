@@ -81,6 +81,13 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument("--name", required=True, help="name of the profile")
     init.add_argument("--like", default="mini", help="profile to copy the rest from")
     init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
+    export = add("export", _export, "hand on the models of a finished row, or its rollouts")
+    export.add_argument("--row", required=True, help="NAME-SEED, such as cosearch-0")
+    export.add_argument("--to", required=True, type=Path, metavar="DIR")
+    export.add_argument("--profile", default="tiny")
+    export.add_argument("--rollouts", action="store_true", help="a data set in place of the models")
+    export.add_argument("--license", help="of the models or the data, where it is another")
+    export.add_argument("--push", metavar="REPO", help="upload to this repository of the hub")
     return parser
 
 
@@ -223,6 +230,20 @@ def _init(chosen: argparse.Namespace) -> None:
         chosen.name, chosen.questions, chosen.corpus, like=chosen.like, kind=chosen.kind
     )
     print("\n".join(made.lines()))
+
+
+def _export(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.export import Order, export
+
+    order = Order(
+        profile=chosen.profile,
+        row=chosen.row,
+        target=chosen.to,
+        rollouts=chosen.rollouts,
+        push=chosen.push,
+        license=chosen.license,
+    )
+    print("\n".join(export(order)))
 
 
 if __name__ == "__main__":

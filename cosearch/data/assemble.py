@@ -63,9 +63,15 @@ def read_questions(paths: Paths, split: str) -> list[Question]:
     return [_question(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
+def read_manifest(paths: Paths) -> dict[str, Any]:
+    """Kinds, counts and sources of all questions and of the corpus, as ``assemble`` wrote them."""
+    manifest: dict[str, Any] = read_json(paths.data / "manifest.json")
+    return manifest
+
+
 def read_kinds(paths: Paths) -> dict[str, str]:
     """Kind (``single`` or ``multi``) of each data set."""
-    kinds: dict[str, str] = read_json(paths.data / "manifest.json")["kinds"]
+    kinds: dict[str, str] = read_manifest(paths)["kinds"]
     return kinds
 
 

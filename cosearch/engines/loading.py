@@ -16,10 +16,10 @@ from transformers import (
 )
 from transformers.tokenization_utils_base import (
     ADDED_TOKENS_FILE,
-    CHAT_TEMPLATE_FILE,
     SPECIAL_TOKENS_MAP_FILE,
     TOKENIZER_CONFIG_FILE,
 )
+from transformers.utils.hub import CHAT_TEMPLATE_FILE
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 _BESIDE_VOCABULARY = (

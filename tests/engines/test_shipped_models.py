@@ -143,7 +143,7 @@ def test_vllm_chats_with_a_shipped_model_as_transformers_does(passages: list[Pas
 
     folder = ROOT / "models/tiny/agent"
     messages = [plain(one) for one in list(chats(passages))[:4]]
-    engine: Any = LLM(str(folder), enforce_eager=True, dtype="float32", max_model_len=512)
+    engine: Any = LLM(str(folder), enforce_eager=True, dtype="float32", gpu_memory_utilization=0.3)
     greedy = SamplingParams(temperature=0.0, max_tokens=8, skip_special_tokens=False)
     written = engine.chat(messages, greedy, use_tqdm=False)
     tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -16,6 +16,8 @@ from cosearch.commands.rows import write_all
 from cosearch.params.reading import ConfigError
 
 ROOT = Path(__file__).parents[2]
+PAGES = ("docs/rollouts.md",)
+"""Documents that commands read."""
 PARAMETERS = ("params.yaml", "plan.yaml", "hub.yaml")
 CODE = ("cosearch", "stages", ".dvcignore", "dvc.yaml", "profile.yaml", "rows.yaml", *PARAMETERS)
 HOOK = ROOT / "tests/pipeline/hook"
@@ -41,7 +43,7 @@ class Project:
     @classmethod
     def copy(cls, folder: Path) -> "Project":
         """Code, models and parameters as they are, without DVC."""
-        for name in (*CODE, *MODELS):
+        for name in (*CODE, *MODELS, *PAGES):
             source, target = ROOT / name, folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():

@@ -3,11 +3,13 @@
 Each function imports the engine that it opens, so an engine that no row names is never loaded.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cosearch.core.protocols import Message
 from cosearch.engines.models import model_folder
 from cosearch.params.blocks import Agent, Judge, Ranker, Simulator, Train
 from cosearch.params.engines import Vllm
@@ -40,6 +42,13 @@ def build_codec(folder: str | Path) -> Any:
     from cosearch.engines.policies.codec_hf import HfCodec
 
     return HfCodec(model_folder(folder))
+
+
+def check_plain_loading(folder: str | Path, chats: Sequence[Sequence[Message]]) -> None:
+    """Raises ValueError where plain transformers reads ``chats`` otherwise than the codec."""
+    from cosearch.engines.policies.codec_hf import check_plain
+
+    check_plain(build_codec(folder), folder, chats)
 
 
 def build_sampler(folder: str | Path, codec: Any, block: ModelBlock, head: str = "causal") -> Any:

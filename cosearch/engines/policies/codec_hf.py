@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoTokenizer
+
 from cosearch.core.formats import TAGS
 from cosearch.core.protocols import Message, Segment
 from cosearch.engines.loading import copy_tokenizer, load_tokenizer
@@ -143,6 +145,22 @@ class HfCodec:
             valid = piece.encode("utf-8", "replace").decode("utf-8")
             ids.extend(self.tokenizer(valid, add_special_tokens=False).input_ids)
         return tuple(ids)
+
+
+def check_plain(codec: HfCodec, folder: str | Path, chats: Sequence[Sequence[Message]]) -> None:
+    """Raises ValueError where ``AutoTokenizer`` gives a chat other ids than the codec does."""
+    plain: Any = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    for messages in chats:
+        told = [
+            {"role": one.role, "content": "".join(part.text for part in one.segments)}
+            for one in messages
+        ]
+        ids = plain.apply_chat_template(told, add_generation_prompt=True, return_dict=False)
+        if list(ids) != codec.chat(messages):
+            raise ValueError(
+                f"{folder}: AutoTokenizer reads its tokenizer.json as {type(plain).__name__} and"
+                " gives other ids than training did; train again from a folder that it reads well"
+            )
 
 
 def _runs(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:

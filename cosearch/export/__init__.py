@@ -1,0 +1,1 @@
+"""A finished row as folders that need nothing of this project."""
