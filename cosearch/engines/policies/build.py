@@ -144,6 +144,8 @@ def _deepspeed_trainer(
     zero = rules.train.deepspeed
     if zero is None:
         raise ValueError("train.engine is deepspeed, and train.deepspeed is null: give its rules")
+    if find_spec("deepspeed") is None:
+        raise ValueError("train.engine is deepspeed, which is not installed: it needs Linux")
     from cosearch.engines.policies.loss import LossRules
     from cosearch.engines.policies.ranks import join
     from cosearch.engines.policies.step import OptimizerRules
