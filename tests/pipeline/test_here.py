@@ -12,7 +12,7 @@ from tests.pipeline.project import ROOT, Project
 from tests.pipeline.test_watched import copied
 
 COSEARCH = (sys.executable, "-m", "cosearch")
-SHOW = (*COSEARCH, "show", "--profile", "tiny", "--scope", "here")
+SHOW = (*COSEARCH, "show", "--scope", "here")
 EVALUATED = "artifacts/tiny/evaluate/core/seed_0"
 GONE = ("start", "fixed_ranker", "oracle")
 
@@ -58,7 +58,7 @@ def test_rows_that_are_not_there_are_named_in_one_line(part: Project) -> None:
     (line,) = (line for line in shown.splitlines() if line.startswith("not made here: "))
     assert set(GONE) <= set(line.replace(",", "").split())
     assert cells(shown, "cosearch")[5] == "retrieval_only" and "removed" not in shown
-    done = part.command(*COSEARCH, "report", "--profile", "tiny")
+    done = part.command(*COSEARCH, "report")
     assert "report: artifacts/tiny/report/here/report.html" in done.stdout
     page = (part.folder / "artifacts/tiny/report/here/report.html").read_text("utf-8")
     assert "CoSearch" in page and "Learning curves of every run" in page
