@@ -36,14 +36,14 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     show = add("show", _show, "print the tables of a finished run")
-    show.add_argument("--profile", required=True)
+    show.add_argument("--profile", default="tiny")
     show.add_argument("--scope", required=True, help=SHOWN)
     show.add_argument("--row", help="with --scope here: this row alone")
     report = add("report", _report, "write a report of the rows that were made on this machine")
-    report.add_argument("--profile", required=True)
+    report.add_argument("--profile", default="tiny")
     row = add("row", _row, "train and evaluate one row, and show it beside its reference")
     row.add_argument("name", help="of params.yaml; show --scope here lists them")
-    row.add_argument("--profile", help="default: that of the root")
+    row.add_argument("--profile", default="tiny")
     row.add_argument("--seed", type=int, default=0)
     row.add_argument("--jobs", type=int, default=2, help="stages at once (default 2)")
     add("experiments", _experiments, "say what each DVC experiment changed, and its numbers")

@@ -92,7 +92,8 @@ def reproduce(
     """Bring ``targets`` of a profile up to date, ``jobs`` stages at once.
 
     With ``overrides``, such as ``presets.paper.reward.gamma=0.3``, the run is a DVC
-    experiment beside the working folder, which stays as it is; ``dvc exp show`` lists its results.
+    experiment beside the working folder, which stays as it is; ``python -m cosearch
+    experiments`` lists its results.
     """
     names = [f"{folder_of(profile)}{name}" for name in targets or ["report@core_1"]]
     processes = Processes(LOGS)
@@ -119,7 +120,9 @@ def experiment(names: Sequence[str], overrides: Sequence[str], processes: Proces
     if not state.is_completed():
         return Failed(message=f"{title}: {state.message}")
     create_markdown_artifact(
-        f"`dvc exp show` lists it, `dvc exp apply {title}` takes it over.", key="experiment"
+        f"`python -m cosearch experiments` lists it, `dvc exp branch {title} {title}` makes it a"
+        " branch to merge.",
+        key="experiment",
     )
     return Completed(message=f"experiment {title}")
 

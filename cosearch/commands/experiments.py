@@ -32,9 +32,8 @@ def show_experiments() -> None:
     if not lines:
         print("no experiment of this commit; `dvc exp run --temp` makes one")
         return
-    table = Table(
-        "Experiment", "State", "Values", "Row", *NUMBERS, "f1 before", box=box.SIMPLE_HEAD
-    )
+    names = ("Experiment", "State", "Values", "Row", *NUMBERS, "f1 before")
+    table = Table(*names, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for line in lines:
         table.add_row(*line)
     open_console().print(table)

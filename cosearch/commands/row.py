@@ -14,20 +14,17 @@ from cosearch.params.rows_file import check_rows, profile_folders
 from cosearch.params.settings import Settings, load_settings
 
 
-def make_row(name: str, profile: str | None = None, *, seed: int = 0, jobs: int = 2) -> int:
+def make_row(name: str, profile: str, *, seed: int, jobs: int) -> int:
     """Train the row if it learns, evaluate it, and check its ranker, with ``jobs`` stages at once;
     then print it beside its reference. Returns the exit code of the run.
 
-    ``profile`` None: that of the root. Raises ValueError for an unknown row, seed or profile,
-    before any work.
+    Raises ValueError for an unknown row, seed or profile, before any work.
     """
-    folders = profile_folders()
-    profile = profile or next(iter(folders))
-    settings = load_settings(profile)
-    if profile not in folders:
+    settings, folder = load_settings(profile), profile_folders().get(profile)
+    if folder is None:
         raise ValueError(f"profile {profile}: no profile.yaml names it")
-    check_rows(settings, folders[profile])
-    targets = [stage_of(folders[profile], stage) for stage in row_stages(settings, name, seed)]
+    check_rows(settings, folder)
+    targets = [stage_of(folder, stage) for stage in row_stages(settings, name, seed)]
     run = [sys.executable, "-m", "flows.side_by_side", "--jobs", str(jobs), *targets]
     if code := run_to_end(run):
         return code

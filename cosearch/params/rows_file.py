@@ -4,6 +4,7 @@ DVC cannot compute, so ``python -m cosearch rows`` writes what it needs beside t
 the folder. Every stage holds the file against params.yaml before it works.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from cosearch.params.settings import Settings
 
 HEAD = "# Made from params.yaml by `python -m cosearch rows`; edit the rows there.\n"
 MEND = "run `python -m cosearch rows`"
+EXPERIMENT = "DVC_EXP_BASELINE_REV"
+"""Environment variable that DVC sets for the stages of an experiment."""
+MEND_BEFORE = f"an experiment cannot do that: edit params.yaml and {MEND} before it"
 
 
 def rows_text(settings: Settings) -> str:
@@ -55,7 +59,8 @@ def check_rows(settings: Settings, folder: Path) -> None:
     except yaml.YAMLError:
         raise ConfigError(f"{path}: not YAML; {MEND}") from None
     if told != {"graph": settings.graph.model_dump(mode="json")}:
-        raise ConfigError(f"{path}: the rows of params.yaml have changed since; {MEND}")
+        mend = MEND_BEFORE if EXPERIMENT in os.environ else MEND
+        raise ConfigError(f"{path}: the rows of params.yaml have changed since; {mend}")
 
 
 def profile_folders(root: Path = Path()) -> dict[str, Path]:

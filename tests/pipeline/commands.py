@@ -84,7 +84,10 @@ def check_dvc(words: Words) -> None:
     chosen = get_main_parser().parse_args(list(words[1:]))
     if words[1] != "add" and hasattr(chosen, "targets"):
         for target in chosen.targets or ():
-            check_target(target)
+            if words[1] == "metrics":
+                assert (ROOT / target).exists(), f"no file {target}"
+            else:
+                check_target(target)
     for override in getattr(chosen, "set_param", None) or ():
         key, _, value = override.partition("=")
         block: Any = parameters()
