@@ -10,7 +10,9 @@ from cosearch.params.settings import Settings, load_settings
 
 
 def write_all(root: Path = Path()) -> list[str]:
-    """Write the rows.yaml of every profile folder; returns a line for each."""
+    """Write the rows.yaml of every profile folder; returns a line for each. Raises ConfigError
+    outside a project."""
+    first_profile(root)
     lines = []
     for profile, folder in profile_folders(root).items():
         changed = write_rows(load_settings(profile, root / "params.yaml"), folder)

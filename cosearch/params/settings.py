@@ -52,7 +52,10 @@ class Settings:
         return seen
 
     def of_seeds(self, count: int) -> "Settings":
-        """The same settings with the first ``count`` seeds of every row."""
+        """The same settings with the first ``count`` seeds of every row. Raises ConfigError unless
+        there are so many."""
+        if not 1 <= count <= self.file.seed_count:
+            raise ConfigError(f"{count} seeds: a row has 1 to {self.file.seed_count} (seed_count)")
         file = self.file.model_copy(update={"seed_count": count})
         return Settings(file, self.profile)
 
