@@ -147,8 +147,8 @@ def _readme(chosen: argparse.Namespace) -> None:
 def _check(chosen: argparse.Namespace) -> None:
     from cosearch.commands.rows import check_all
 
-    check_all(chosen.profile)
-    print("params.yaml: every key, value and reference is good")
+    told = check_all(chosen.profile)
+    print("\n".join(["params.yaml: every key, value and reference is good", *told]))
 
 
 def _rows(chosen: argparse.Namespace) -> None:

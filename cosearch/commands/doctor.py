@@ -182,14 +182,13 @@ def _fit(settings: Settings, cards: Sequence[Card]) -> Finding:
 
 
 def _models(settings: Settings, root: Path) -> Iterator[Finding]:
-    names = settings.section(blocks.Models).model_dump().values()
-    for folder in dict.fromkeys(filter(None, names)):
+    for folder in settings.model_folders():
         path = root / folder
         lack = "no such folder"
         if path.is_dir():
             lack = "" if (path / "config.json").is_file() else "no config.json"
             lack = lack or ("" if any(path.glob("*.safetensors")) else "no *.safetensors")
-        yield Finding(folder, lack or "present", _fetch_models(settings) if lack else None)
+        yield Finding(folder, lack or "present", models_command(settings) if lack else None)
 
 
 def _data(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
@@ -217,7 +216,7 @@ def _amount(name: str, have: float, least: float, unit: str, fix: str) -> Findin
     return Finding(name, found, None if have >= least else fix)
 
 
-def _fetch_models(settings: Settings) -> str:
+def models_command(settings: Settings) -> str:
     """The command that provides the models of the profile."""
     if settings.section(blocks.Data).source == "world":
         return "git checkout models, or make base-models"

@@ -5,38 +5,72 @@ The command reads the leases of the stages and needs no server.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from cosearch.files.artifacts import Paths
-from cosearch.params.rows_file import profile_folders
+from cosearch.params.reading import ConfigError
+from cosearch.params.rows_file import first_profile, profile_folders
 from cosearch.params.settings import load_settings
-from cosearch.run.identity import outdated
+from cosearch.run.identity import instances, outdated, title_of
 from cosearch.run.lease import read_lease
+from cosearch.run.lock import has_outputs, is_of, read_lock
 
 RUNS = Path(".runs")
+IsOver = Callable[[str, str], bool]
+"""(profile, stage) -> whether nothing is left to do for it."""
 
 
-def status(runs: Path, now: float) -> list[str]:
-    """One line per stage that runs, stopped or died, in name order. ``now`` is in epoch seconds."""
+def status(runs: Path, now: float, is_over: IsOver = lambda profile, title: False) -> list[str]:
+    """One line per stage that runs, stopped or died, in name order. ``now`` is in epoch seconds.
+
+    A stage that does not run and that ``is_over`` has no line.
+    """
     lines = []
     for path in sorted(runs.glob("*/*/lease.json")):
-        name = path.parent.relative_to(runs).as_posix()
+        profile, title = path.parent.relative_to(runs).parts
         try:
             said, alive = read_lease(path.parent)
         except (OSError, ValueError):  # the stage has just ended, or the file is no lease
             continue
-        lines.append(f"{name}: {_line(said, alive, now)}")
+        if alive or not is_over(profile, title):
+            lines.append(f"{profile}/{title}: {_line(said, alive, now)}")
     return lines
 
 
 def show_status() -> None:
     """Print the ``status`` of the project in the current folder."""
-    lines = status(RUNS, time.time())
+    first_profile()
+    lines = status(RUNS, time.time(), over_in())
     print("\n".join(lines) if lines else "nothing runs, and nothing was left unfinished")
     for line in edits():
         print(line)
+
+
+def over_in(root: Path = Path()) -> IsOver:
+    """Says of a stage (profile, title) that did not end well whether nothing is left to do for it:
+    its profile or row is gone, or its outputs are there, made under its present identity."""
+    folders = profile_folders(root)
+
+    @cache
+    def stages(profile: str) -> set[str]:
+        settings = load_settings(profile, root / "params.yaml")
+        return {"base_models", "identity", *(title_of(*one) for one in instances(settings))}
+
+    lock = cache(lambda profile: read_lock(folders[profile]))
+
+    def is_over(profile: str, title: str) -> bool:
+        try:
+            if profile not in folders or title not in stages(profile):
+                return True
+        except ConfigError:  # told after the stages; until it is mended, every stage is shown
+            return False
+        entry = lock(profile).get(title, {})
+        return is_of(entry, Paths(profile).identity(title)) and has_outputs(entry)
+
+    return is_over
 
 
 def edits(root: Path = Path()) -> list[str]:

@@ -59,7 +59,7 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
         trajectories = answer_questions(stage, block, opened.play, engines, store.shards(0))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
         numbers = write_result(trajectories, base, stage, row, record, target)
-        stage.publish_table(f"Scores of {system.label}", score_rows(numbers))
+        stage.publish_table(f"Scores of {system.label}", scores_by_set(numbers))
         store.discard()
 
 
@@ -139,7 +139,7 @@ def write_result(
     return numbers
 
 
-def score_rows(numbers: Numbers) -> list[dict[str, Any]]:
+def scores_by_set(numbers: Numbers) -> list[dict[str, Any]]:
     """A row for each average and each data set of ``summary``: its name, and F1, EM and the mean
     number of searches."""
     averages = {f"average ({name})": told for name, told in numbers["averages"].items() if told}

@@ -78,3 +78,9 @@ def first_profile(root: Path = Path()) -> str:
     for profile in profile_folders(root):
         return profile
     raise ConfigError(f"{root / 'profile.yaml'}: no such file; run from the project's root")
+
+
+def graph_target(profile: str, stage: str, root: Path = Path()) -> str:
+    """What DVC calls a stage of a profile from the project's root."""
+    folder = profile_folders(root).get(profile, Path())
+    return stage if folder == Path() else f"{folder / 'dvc.yaml'}:{stage}"

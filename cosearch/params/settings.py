@@ -52,7 +52,10 @@ class Settings:
         return seen
 
     def of_seeds(self, count: int) -> "Settings":
-        """The same settings with the first ``count`` seeds of every row."""
+        """The same settings with the first ``count`` seeds of every row. Raises ConfigError unless
+        there are so many."""
+        if not 1 <= count <= self.file.seed_count:
+            raise ConfigError(f"{count} seeds: a row has 1 to {self.file.seed_count} (seed_count)")
         file = self.file.model_copy(update={"seed_count": count})
         return Settings(file, self.profile)
 
@@ -101,12 +104,19 @@ class Settings:
         trained = {} if system.variant == BASE else self.variant(system.variant).set
         return {**trained, **system.set, **self.at_grid(system.grid)}
 
-    def model_folders(self) -> list[str]:
-        """Every model folder that the profile or a row's own ``set`` names."""
-        named = set(self._profile.models.model_dump().values())
-        for row in self.rows.values():
-            named |= set(overrides_under(row.set, "models").values())
-        return sorted(named - {None})
+    def model_folders(self) -> dict[str, str]:
+        """Every model folder that the profile or a row's own ``set`` names -> the path in
+        params.yaml that names it, in the order of the folders."""
+        blocks = {f"profiles.{self.profile}.models": self._profile.models.model_dump()}
+        for name, row in self.rows.items():
+            blocks[f"rows.{name}.set.models"] = overrides_under(row.set, "models")
+        named = [
+            (folder, f"{place}.{key}")
+            for place, block in blocks.items()
+            for key, folder in block.items()
+            if folder is not None
+        ]
+        return dict(sorted(reversed(named), key=lambda pair: pair[0]))
 
     @cached_property
     def rows(self) -> dict[str, Row]:

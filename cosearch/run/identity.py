@@ -14,6 +14,7 @@ from typing import Any
 
 from cosearch.files.artifacts import Paths, read_json
 from cosearch.files.model_record import UNRECORDED, read_record
+from cosearch.params.reading import entry_of
 from cosearch.params.settings import Settings
 from cosearch.run.code import code_of
 from cosearch.run.origin import differences
@@ -88,6 +89,12 @@ def instances(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from ((name, {axis: value}) for value in values)
         else:
             yield name, {}
+
+
+def check_instance(settings: Settings, name: str, axes: Mapping[str, Any]) -> None:
+    """Raises ConfigError where the graph has no such instance of the stage ``name``."""
+    known = {title_of(*one): None for one in instances(settings) if one[0] == name}
+    entry_of(known, f"profile {settings.profile}", title_of(name, axes))
 
 
 def identities(settings: Settings) -> list[Identity]:

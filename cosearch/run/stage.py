@@ -32,7 +32,7 @@ from cosearch.run.events import (
     RoundEnded,
     TablePublished,
 )
-from cosearch.run.identity import Identity, identity_of, title_of
+from cosearch.run.identity import Identity, check_instance, identity_of, title_of
 from cosearch.run.lease import Lease
 from cosearch.run.monitors.choice import monitor_of
 from cosearch.run.origin import versions
@@ -155,6 +155,7 @@ def _run(
     title = title_of(name, values)
     identity = Identity(title, {}, {}, {})
     if name in READS:
+        check_instance(settings, name, values)
         identity = identity_of(settings, name, values)
         identity.check(paths.identity(title))
         check_models(identity.models)

@@ -1,6 +1,5 @@
 """Rows that are added to params.yaml and removed from it, by the commands themselves."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,8 @@ from cosearch.params.editing import add_entry, read_value, remove_entry
 from cosearch.params.rows_file import profile_folders, rows_text
 from cosearch.params.settings import load_settings
 from cosearch.run.lease import Lease
-from tests.settings import ROOT
 
 NEW = ["add-row", "no_gate", "--like", "cosearch", "reward.gamma=0"]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The parameters of all profiles and the lock, in the current folder."""
-    names = ["params.yaml", "plan.yaml", "hub.yaml", "profile.yaml", "rows.yaml", "dvc.lock"]
-    for path in [*map(ROOT.joinpath, names), *(ROOT / "profiles").glob("*/*.yaml")]:
-        target = tmp_path / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_symlink():
-            shutil.copyfile(path, target)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -1,10 +1,13 @@
 """The status of stages that run, died, stopped or ended."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
+from cosearch.__main__ import main
 from cosearch.commands.status import status
+from cosearch.files.artifacts import Paths, write_json, write_text
 from cosearch.run.events import Advanced, Alive, Ended
 from cosearch.run.lease import Lease
 from cosearch.run.progress import Progress
@@ -87,3 +90,42 @@ def test_what_is_no_lease_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "tiny" / "x").mkdir(parents=True)
     (tmp_path / "tiny" / "x" / "lease.json").write_text("{")
     assert status(tmp_path, 0.0) == []
+
+
+def die(profile: str, title: str) -> None:
+    """Leave the lease of a stage whose process was killed."""
+    lease = Lease(Paths(profile).run(title, "lease").parent)
+    lease.__enter__()
+    lease._lock.close()
+
+
+def test_what_is_over_is_told_no_more(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = Paths("tiny")
+    for place in ("tiny/train@gone-0", "huge/train@cosearch-0", "tiny/index", "mini/encode"):
+        die(*place.split("/"))
+    with Lease(paths.run("gate@gone-0", "lease").parent):
+        main(["status"])
+        told = capsys.readouterr().out
+    places = [line.split(": ")[0] for line in told.splitlines()]
+    assert places == ["mini/encode", "tiny/gate@gone-0", "tiny/index"]
+    identity = paths.identity("index")
+    write_text(identity, "{}")
+    hashed = hashlib.md5(identity.read_bytes()).hexdigest()
+    deps = [{"path": identity.as_posix(), "md5": hashed}]
+    entry = {"deps": deps, "outs": [{"path": paths.index.as_posix()}]}
+    write_json(project / "dvc.lock", {"stages": {"index": entry}})
+    main(["status"])
+    assert "tiny/index: DIED" in capsys.readouterr().out  # its output is not there
+    paths.index.mkdir()
+    main(["status"])
+    assert "tiny/index" not in capsys.readouterr().out
+
+
+def test_wrong_parameters_hide_no_stage(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    die("tiny", "train@gone-0")
+    Paths("tiny").identity("data").parent.mkdir(parents=True)
+    write_text(Paths("tiny").identity("data"), "{}")
+    write_text(project / "params.yaml", "rows: [")
+    with pytest.raises(SystemExit, match=r"error: params\.yaml: "):
+        main(["status"])
+    assert "tiny/train@gone-0: DIED" in capsys.readouterr().out
