@@ -233,9 +233,9 @@ def _init(chosen: argparse.Namespace) -> None:
 
 
 def _export(chosen: argparse.Namespace) -> None:
-    from cosearch.commands.export import Order, export
+    from cosearch.commands.export import Export, export
 
-    order = Order(
+    order = Export(
         profile=chosen.profile,
         row=chosen.row,
         target=chosen.to,

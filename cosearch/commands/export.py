@@ -10,7 +10,7 @@ from cosearch.params.settings import load_settings
 
 
 @dataclass(frozen=True)
-class Order:
+class Export:
     """What is exported, and where to. ``push``: a repository of the hub, or None. ``license``: what
     the caller says of the licence, or None."""
 
@@ -22,7 +22,7 @@ class Order:
     license: str | None
 
 
-def export(order: Order) -> list[str]:
+def export(order: Export) -> list[str]:
     """Write the folder, and upload it if it is to be. Returns a line for each thing that was made.
 
     Raises ValueError before anything is written where the row or the place is not fit.

@@ -63,7 +63,7 @@ def read_questions(paths: Paths, split: str) -> list[Question]:
     return [_question(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
-def read_manifest(paths: Paths) -> dict[str, Any]:
+def read_data_manifest(paths: Paths) -> dict[str, Any]:
     """Kinds, counts and sources of all questions and of the corpus, as ``assemble`` wrote them."""
     manifest: dict[str, Any] = read_json(paths.data / "manifest.json")
     return manifest
@@ -71,7 +71,7 @@ def read_manifest(paths: Paths) -> dict[str, Any]:
 
 def read_kinds(paths: Paths) -> dict[str, str]:
     """Kind (``single`` or ``multi``) of each data set."""
-    kinds: dict[str, str] = read_manifest(paths)["kinds"]
+    kinds: dict[str, str] = read_data_manifest(paths)["kinds"]
     return kinds
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from huggingface_hub import DatasetCardData, EvalResult, ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from cosearch.data.assemble import read_manifest
-from cosearch.export.finished import Finished
+from cosearch.data.assemble import read_data_manifest
+from cosearch.export.finished import FinishedRow
 from cosearch.export.prompts import RolePrompts
 from cosearch.export.scores import Score, row_scores
 from cosearch.export.terms import data_license, model_license, published_as
@@ -25,7 +25,7 @@ TAGS_OF_CARDS = ("cosearch", "arxiv:2604.17555", "grpo", "retrieval-augmented-ge
 class Cards:
     """Writes the cards of one row. ``license``: what the caller says of the licence, or None."""
 
-    def __init__(self, settings: Settings, row: Finished, license: str | None) -> None:
+    def __init__(self, settings: Settings, row: FinishedRow, license: str | None) -> None:
         self._settings = settings
         self._row = row
         self._license = license
@@ -79,7 +79,7 @@ class Cards:
             "draws": self._settings.file.statistics.draws,
             "note": PROFILE_NOTES.get(self._row.profile, f"profile {self._row.profile}"),
             "changed": self._row.variant["set"],
-            "data": read_manifest(Paths(self._row.profile)),
+            "data": read_data_manifest(Paths(self._row.profile)),
             "data_license": data_license(self._settings, self._license),
             "commit": commit(),
         }

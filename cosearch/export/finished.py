@@ -23,7 +23,7 @@ STAGES = ("train", "evaluate")
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRow:
     """A row at a seed, such as ``cosearch-0``.
 
     ``told``: stage -> the settings of its identity, which are those that made the outputs.
@@ -61,7 +61,7 @@ class Finished:
         return found
 
 
-def read_finished(settings: Settings, name: str) -> Finished:
+def read_finished(settings: Settings, name: str) -> FinishedRow:
     """The row ``VARIANT-SEED`` of a profile, from the project in the current folder.
 
     Raises ValueError for a row that trains nothing, was not trained and evaluated here, diverged,
@@ -81,14 +81,14 @@ def read_finished(settings: Settings, name: str) -> Finished:
     if why := withheld(settings.systems, verdict).get(row.variant):
         raise ValueError(f"{name}: {why}")
     _check_recorded(paths, name, train)
-    files = {name: sum for name, sum in read_json(train / "trained.json")["files"].items()}
+    files = read_json(train / "trained.json")["files"]
     check_hashes(train, files, "train the variant again")
     system = settings.systems[row.variant]
     identities = {stage: paths.identity(f"{stage}@{name}") for stage in STAGES}
     told = {stage: read_json(path) for stage, path in identities.items()}
     roles = ("agent", "ranker") if system.ranker in MODEL_RANKERS else ("agent",)
     trained = read_trained(train)
-    return Finished(
+    return FinishedRow(
         name=name,
         profile=settings.profile,
         label=system.label,

@@ -9,7 +9,7 @@ import polars as pl
 
 from cosearch.engines.policies.build import check_plain_loading
 from cosearch.export.cards import Cards
-from cosearch.export.finished import Finished
+from cosearch.export.finished import FinishedRow
 from cosearch.export.prompts import role_prompts
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, move_folder, named, write_json, write_text
 
@@ -24,7 +24,7 @@ def check_free(target: Path) -> None:
         raise ValueError(f"{target}: there is something already; name a new or empty folder")
 
 
-def write_models(row: Finished, cards: Cards, target: Path) -> list[str]:
+def write_models(row: FinishedRow, cards: Cards, target: Path) -> list[str]:
     """Write a folder for each model of the row, with cards. Returns the names of the folders.
 
     Raises ValueError for a model whose tokenizer transformers would load otherwise than it is.
@@ -42,7 +42,7 @@ def write_models(row: Finished, cards: Cards, target: Path) -> list[str]:
     return list(folders)
 
 
-def write_rollouts(row: Finished, cards: Cards, target: Path) -> list[str]:
+def write_rollouts(row: FinishedRow, cards: Cards, target: Path) -> list[str]:
     """Write the row's rollouts and evaluation as a data set, with its card. Returns the names of
     its configurations."""
     files: dict[str, dict[str, Path]] = {"rollouts": {}}

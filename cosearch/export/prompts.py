@@ -10,7 +10,7 @@ from cosearch.core.formats import Grammar
 from cosearch.core.prompts import Prompting, load_template
 from cosearch.core.protocols import Message
 from cosearch.data.corpus import Corpus
-from cosearch.export.finished import Finished
+from cosearch.export.finished import FinishedRow
 from cosearch.files.artifacts import Paths
 from cosearch.methods.bundle import METHODS
 from cosearch.rollouts.pipelines import HEADS
@@ -55,7 +55,7 @@ class RolePrompts:
         }
 
 
-def role_prompts(row: Finished, role: str) -> RolePrompts:
+def role_prompts(row: FinishedRow, role: str) -> RolePrompts:
     """The prompts of a role of the row. Raises ValueError where the evaluation made no search."""
     block, rollout = row.playing[role], row.playing["method"]["rollout"]
     prompting = Prompting(block["templates"], block["document"], block["max_document_chars"])
@@ -75,7 +75,7 @@ def role_prompts(row: Finished, role: str) -> RolePrompts:
     )
 
 
-def _agent(row: Finished, prompting: Prompting, limits: Mapping[str, int]) -> RolePrompts:
+def _agent(row: FinishedRow, prompting: Prompting, limits: Mapping[str, int]) -> RolePrompts:
     method = METHODS[row.variant["method"]]
     spoken = method.dialogue
     names = [spoken.prompt, spoken.observation, spoken.notice, spoken.last]
@@ -97,7 +97,7 @@ def _template(prompting: Prompting, name: str) -> Chat:
     return [{"role": role, "content": text} for role, text in blocks]
 
 
-def _ranked(row: Finished, prompting: Prompting, name: str) -> tuple[Message, ...]:
+def _ranked(row: FinishedRow, prompting: Prompting, name: str) -> tuple[Message, ...]:
     """The prompt of the evaluation's first search that found something."""
     found = row.result.calls.filter(pl.col("candidate_ids").list.len() > 0)
     if found.is_empty():

@@ -157,6 +157,12 @@ def check_prefect(words: Words) -> None:
     assert not missing, f"prefect knows no {missing}"
 
 
+def check_hf(words: Words) -> None:
+    """The hub's own command explains the words."""
+    done = subprocess.run([*words, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def check_deepspeed(words: Words) -> None:
     """The launcher's flags, and the stage that it starts."""
     at = words.index("--module")
@@ -222,5 +228,6 @@ CHECKS: Mapping[str, Callable[[Words], None]] = {
     "prefect": check_prefect,
     "deepspeed": check_deepspeed,
     "srun": check_srun,
+    "hf": check_hf,
     "export": check_export,
 }
