@@ -32,16 +32,16 @@ def ask_rows(profile: str, names: Sequence[str], text: str | None) -> None:
     console = open_console()
     with open_rows(load_settings(profile), Paths(profile), names) as asked:
         if text is not None:
-            show(console, asked, text)
+            _show(console, asked, text)
             return
-        for line in lines():
+        for line in _lines():
             try:
-                show(console, asked, line)
+                _show(console, asked, line)
             except ValueError as error:
                 print(f"error: {error}", file=sys.stderr)
 
 
-def lines() -> Iterator[str]:
+def _lines() -> Iterator[str]:
     """Lines of standard input up to the first empty one."""
     while line := _line():
         yield line
@@ -54,7 +54,7 @@ def _line() -> str:
         return ""
 
 
-def show(console: Console, asked: Asked, text: str) -> None:
+def _show(console: Console, asked: Asked, text: str) -> None:
     """Print what every row does with one question, as it happens."""
     question = asked.question(text)
     console.print(_heading(question))
