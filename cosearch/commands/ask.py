@@ -4,7 +4,7 @@ reasons, searches, ranks and answers while it does so."""
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import zip_longest
 
 from rich.console import Console, RenderableType
@@ -23,25 +23,26 @@ PROMPT = "question (an empty line ends): "
 
 def ask_rows(profile: str, names: Sequence[str], text: str | None) -> None:
     """Ask the rows called ``names``, one or two, side by side. Without ``text``, questions are read
-    from standard input until an empty line or its end.
+    from standard input until an empty line or its end. Ctrl-C ends the command.
 
     Raises ValueError for a row that cannot answer; between the questions that are read, an error is
     one line, and the next question is read.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     console = open_console()
-    with open_rows(load_settings(profile), Paths(profile), names) as asked:
+    opened = open_rows(load_settings(profile), Paths(profile), names)
+    with suppress(KeyboardInterrupt), opened as asked:
         if text is not None:
-            show(console, asked, text)
+            _show(console, asked, text)
             return
-        for line in lines():
+        for line in _lines():
             try:
-                show(console, asked, line)
+                _show(console, asked, line)
             except ValueError as error:
                 print(f"error: {error}", file=sys.stderr)
 
 
-def lines() -> Iterator[str]:
+def _lines() -> Iterator[str]:
     """Lines of standard input up to the first empty one."""
     while line := _line():
         yield line
@@ -50,11 +51,11 @@ def lines() -> Iterator[str]:
 def _line() -> str:
     try:
         return input(PROMPT if sys.stdin.isatty() else "").strip()
-    except (EOFError, KeyboardInterrupt):
+    except EOFError:
         return ""
 
 
-def show(console: Console, asked: Asked, text: str) -> None:
+def _show(console: Console, asked: Asked, text: str) -> None:
     """Print what every row does with one question, as it happens."""
     question = asked.question(text)
     console.print(_heading(question))

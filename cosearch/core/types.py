@@ -7,8 +7,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One row of a data set. ``golds`` holds the answer and its aliases; it is empty only for a
-    question that a reader asks (``evaluation.asking``)."""
+    """One row of a data set, or a reader's question, whose ``golds`` (answer, aliases) is empty."""
 
     id: str
     dataset: str

@@ -30,6 +30,8 @@ from cosearch.rollouts.wiring import Parts, engines_of
 
 FREE = "asked"
 """Data set of a question that stands in no test set. It has no golds."""
+MADE = "tiny"
+"""Profile whose rows the Makefile makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,11 @@ def _start(settings: Settings, paths: Paths, name: str) -> Trained:
     row = settings.evaluation(name)
     system, needed = settings.system(row.system), paths.needed(row.needs)
     if system.variant != BASE and not (needed / "trained.json").is_file():
-        raise ValueError(f"{name} is not trained here: no {needed}; run `make row ROW={name}`")
+        command = f"make row ROW={system.variant} SEED={row.seed}"
+        if settings.profile != MADE:
+            of = f"--profile {settings.profile} --seed {row.seed} {system.variant}"
+            command = f"python -m cosearch row {of}"
+        raise ValueError(f"{name} is not trained here: no {needed}; run `{command}`")
     trained = start_of(Parts.of(settings, {}), system, needed)
     if trained.diverged:
         raise ValueError(

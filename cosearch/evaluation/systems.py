@@ -11,14 +11,8 @@ from cosearch.core.types import Question, Trajectory
 from cosearch.data.assemble import read_kinds, read_questions
 from cosearch.data.index import open_corpus
 from cosearch.evaluation.opened import open_system, start_of
-from cosearch.evaluation.whole import whole_trajectories
-from cosearch.files.artifacts import (
-    ROLLOUT_SCHEMA,
-    SKIPPED,
-    TRAJECTORIES,
-    write_frame,
-    write_json,
-)
+from cosearch.evaluation.whole import TRAJECTORIES, whole_trajectories
+from cosearch.files.artifacts import ROLLOUT_SCHEMA, SKIPPED, write_frame, write_json
 from cosearch.files.hashes import hash_file
 from cosearch.params import blocks, rows
 from cosearch.rollouts.collect import Kept, Play, collect

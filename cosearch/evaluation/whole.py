@@ -14,6 +14,9 @@ from cosearch.core.rewards import call_reward, main_reward
 from cosearch.core.types import Trajectory
 from cosearch.rollouts.recorded import rollout_frame, search_row, trajectory_row
 
+TRAJECTORIES = "trajectories.parquet"
+"""File of an evaluation that holds them."""
+
 
 def whole_trajectories(trajectories: Sequence[Trajectory], credit: CreditRules) -> pl.DataFrame:
     """A row per trajectory and one per search after it, under ``ROLLOUT_SCHEMA``."""

@@ -63,9 +63,7 @@ _ROLLOUT_COLUMNS: dict[str, Any] = {
     "dropped_candidates": pl.Int32,
 }
 ROLLOUT_SCHEMA = pl.Schema(_ROLLOUT_COLUMNS)
-"""Columns of rollouts/round_NNN.parquet and ``TRAJECTORIES``. docs/rollouts.md explains them."""
-TRAJECTORIES = "trajectories.parquet"
-"""File of an evaluation with its whole trajectories, under ``ROLLOUT_SCHEMA``."""
+"""Columns of rollouts/round_NNN.parquet and of an evaluation's trajectories (docs/rollouts.md)."""
 
 _LISTS_COLUMNS: dict[str, Any] = {
     "dataset": pl.String,

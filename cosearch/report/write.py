@@ -8,7 +8,8 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from cosearch.data.corpus import Corpus
-from cosearch.files.artifacts import TRAJECTORIES, Paths, read_json, write_bytes, write_text
+from cosearch.evaluation.whole import TRAJECTORIES
+from cosearch.files.artifacts import Paths, read_json, write_bytes, write_text
 from cosearch.paper.check import check_paper
 from cosearch.params.rows import PARTS
 from cosearch.report.curves import learning_curves, png, svg

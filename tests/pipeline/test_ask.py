@@ -92,7 +92,7 @@ def test_two_rows_stand_side_by_side_and_a_note_is_shown(
     ("row", "words"),
     [
         ("oracle-0", "oracle-0 ranks by the gold answers"),
-        ("judge-0", "judge-0 is not trained here.*make row ROW=judge-0"),
+        ("judge-0", "judge-0 is not trained here.*make row ROW=judge SEED=0`"),
         ("cosearc-0", "no evaluated row 'cosearc-0' in profile tiny; near: cosearch-0"),
         ("zzz", "near: rows.yaml lists them"),
     ],

@@ -2,6 +2,9 @@
 tables of predictions, calls and rounds give."""
 
 import ast
+import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,6 +127,19 @@ def test_payments_and_spread_are_those_that_training_counted(
     alike = rounds["agent_constant_groups"].to_list()
     assert spread["without_spread"].to_list() == pytest.approx(alike)
     assert spread["round"].to_list() == rounds["round"].cast(int).to_list() == [1, 2]
+
+
+def test_the_report_shows_the_same_test_questions_for_every_system(reproduced: Project) -> None:
+    page = (reproduced.folder / "artifacts/tiny/report/core_1/report.html").read_text("utf-8")
+    (data,) = re.findall(r'id="episodes-data">(.*?)</script>', page)
+    held, asked = json.loads(data), defaultdict(set)
+    for one in held["episodes"]:
+        if one["round"] is None:
+            asked[one["variant"]].add(one["question_id"])
+    assert held["systems"][:2] == ["CoSearch, seed 0", "Fixed Ranker, seed 0"]
+    assert set(asked) == set(held["systems"]) and len(asked) == 7
+    assert all(one == asked["CoSearch, seed 0"] for one in asked.values())
+    assert "28 of 28 test questions, the same questions for all 7 systems" in page
 
 
 def test_an_evaluation_keeps_what_its_tables_hold(reproduced: Project) -> None:

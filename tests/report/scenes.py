@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, write_frame
 from cosearch.report.episodes import Episode, EpisodeCall, Episodes, LabelledCandidate, Tested
+from cosearch.rollouts.recorded import rollout_frame
 
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "max_tokens": 8}
 PASSAGES = [Passage(f"p{at}", f"Title {at}", f"Text of passage {at}.") for at in range(6)]
@@ -143,9 +142,7 @@ def call_row(of: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
 
 def write_round(folder: Path, number: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """A rollout file, under the schema it is published with."""
-    values = [tuple(row.get(name) for name in ROLLOUT_SCHEMA) for row in rows]
-    frame = pl.DataFrame(values, schema=ROLLOUT_SCHEMA, orient="row")
-    write_frame(folder / f"round_{number:03d}.parquet", frame, ROLLOUT_SCHEMA)
+    write_frame(folder / f"round_{number:03d}.parquet", rollout_frame(rows), ROLLOUT_SCHEMA)
 
 
 def make_corpus(folder: Path) -> Path:

@@ -226,3 +226,82 @@ def test_short_words_in_a_table_do_not_wrap(tab, page):
     wrapped, single = tab.run(lines)
     assert wrapped == single
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+PANES = "[...document.querySelectorAll('#versus-panes article')].map(e => e.innerText)"
+SIDES = "[...document.querySelectorAll('#versus-choice select')].map(e => e.value)"
+
+
+def choose_side(name, value):
+    """Script that chooses a question or a system as a reader does."""
+    return (
+        f"{{ const side = document.querySelector('[data-side={name}]'); side.value = '{value}';"
+        " side.dispatchEvent(new Event('input')); }"
+    )
+
+
+@pytest.fixture(scope="module")
+def tested(tmp_path_factory):
+    """A page with one trajectory of training, and three test questions of three systems."""
+    systems = ("CoSearch", "Fixed Ranker", HOSTILE)
+    found = scenes.with_tests(scenes.episodes([scenes.episode()]), systems, 3)
+    pages = render(title="t", summary="", note="", highlights=[], sections=[], episodes=found)
+    path = tmp_path_factory.mktemp("tested") / "report.html"
+    path.write_text(pages.html, "utf-8")
+    return path
+
+
+def test_the_first_two_systems_face_each_other_at_first(tab, tested):
+    tab.open(tested)
+    assert tab.run(SIDES) == ["nq/t0", "CoSearch", "Fixed Ranker"]
+    left, right = tab.run(PANES)
+    assert "Who is 0?" in left and "CoSearch" in left and "F1 1" in left
+    assert "Who is 0?" in right and "Fixed Ranker" in right and "F1 0" in right
+    names = tab.run("[...document.querySelector('[data-side=question]')].map(e => e.text)")
+    assert names == [f"Who is {number}? (nq; F1 1, 0)" for number in range(3)]
+    assert tab.complaints == []
+
+
+def test_a_question_and_two_systems_are_chosen_and_have_an_address(tab, tested):
+    tab.open(tested)
+    tab.run(choose_side("question", "nq/t2"))
+    tab.run(choose_side("left", "Fixed Ranker"))
+    tab.run(choose_side("right", "CoSearch"))
+    left, right = tab.run(PANES)
+    assert "Who is 2?" in left and "F1 0" in left and "Who is 2?" in right and "F1 1" in right
+    wanted = "#versus?question=nq%2Ft2&left=Fixed+Ranker&right=CoSearch"
+    tab.until(f"location.hash === '{wanted}'")
+    tab.open(tested, wanted)
+    assert tab.run(PANES) == [left, right]
+    tab.run("location.hash = '#versus?question=nq%2Ft1'")
+    tab.until(f"{PANES}[0].includes('Who is 1?')")
+    tab.run("location.hash = '#versus?question=nobody'")
+    tab.until(f"{PANES}[1].includes('no such trajectory')")
+    assert tab.complaints == []
+
+
+def test_evaluations_are_a_kind_of_run_without_groups(tab, tested):
+    tab.open(tested, "#episodes?run=evaluation&variant=CoSearch")
+    assert tab.run(COUNT) == "3 of 10 shown"
+    text = tab.run(DETAIL)
+    assert "evaluation" in text and "branch of Eq. 6" in text
+    assert "group" not in text and "advantage" not in text and "trained on" not in text
+    tab.open(tested, "#episodes?run=training")
+    assert tab.run(COUNT) == "1 of 10 shown"
+    assert "rewards of the group" in tab.run(DETAIL)
+
+
+def test_a_hostile_system_stays_text(tab, tested):
+    tab.open(tested)
+    tab.run(
+        "{ const side = document.querySelector('[data-side=left]'); side.selectedIndex = 2;"
+        " side.dispatchEvent(new Event('input')); }"
+    )
+    assert tab.run(PANES)[0].count("</script><img src=x") == 1
+    assert tab.run("document.querySelectorAll('img').length") == 0
+    assert tab.complaints == []
+
+
+def test_a_page_without_evaluations_has_no_sides(tab, page):
+    tab.open(page)
+    assert tab.run("document.getElementById('versus')") is None

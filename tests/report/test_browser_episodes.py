@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 
 from cosearch.data.corpus import Corpus
 from cosearch.report.episodes import (
+    Episodes,
     LabelledCandidate,
     first_middle_last,
     read_episodes,
     split_turns,
 )
 from cosearch.report.spread import spread
+from cosearch.report.tested import add_tested
 from tests.report import scenes
 
 ENDS = ("answered", "malformed", "search_budget", "token_budget")
@@ -112,6 +114,46 @@ def test_a_run_without_rounds_and_a_broken_round_are_named(tmp_path, corpus):
     (tmp_path / "round_001.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(ValueError, match=r"round_001\.parquet: not a rollout file"):
         read(tmp_path, corpus)
+
+
+def write_tests(path, right):
+    """Six test questions of two data sets, of which the numbers in ``right`` are answered right."""
+    rows = []
+    for number in range(6):
+        answer = {"answer": "red fox" if number in right else "cat"}
+        plain = {"round": None, "group": None, "advantage": None, "trained": None}
+        name = "musique" if number > 3 else "nq"
+        rows.append(scenes.trajectory_row(name, number, 0, **plain, **answer))
+        rows.append(scenes.call_row(rows[-1], group=None, advantage=None, trained=None))
+    scenes.write_frame(path, scenes.rollout_frame(rows), scenes.ROLLOUT_SCHEMA)
+    return path
+
+
+def test_the_same_test_questions_are_read_of_every_system(tmp_path, corpus):
+    files = {
+        name: write_tests(tmp_path / f"{name}.parquet", right)
+        for name, right in (("a", {0, 1}), ("b", {1, 2, 4}), ("c", {3}))
+    }
+    read = Episodes((), 0, {})
+    tested = add_tested(read, files, corpus, yes_no_rule="bag", limit=4).tested
+    assert (tested.systems, tested.recorded) == (("a", "b", "c"), 6)
+    assert [[one.variant for one in row] for row in tested.questions] == [["a", "b", "c"]] * 4
+    assert all(len({one.question_id for one in row}) == 1 for row in tested.questions)
+    assert {(row[0].f1, row[1].f1) for row in tested.questions} == {
+        (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0),
+    }  # fmt: skip
+    assert {row[0].dataset for row in tested.questions} == {"nq", "musique"}
+    assert {one.round for row in tested.questions for one in row} == {None}
+    every = add_tested(read, files, corpus, yes_no_rule="bag", limit=10)
+    assert len(every.tested.questions) == 6 and every.passages["p3"].title == "Title 3"
+
+
+def test_a_missing_and_a_broken_file_of_trajectories_are_named(tmp_path, corpus):
+    path = tmp_path / "trajectories.parquet"
+    for words in ("no such file; run `dvc repro`", "not a file of trajectories"):
+        with pytest.raises(ValueError, match=rf"trajectories\.parquet: {words}"):
+            add_tested(Episodes((), 0, {}), {"a": path}, corpus, yes_no_rule="bag", limit=4)
+        path.write_bytes(b"PAR1 no")
 
 
 FEATURES = st.dictionaries(
