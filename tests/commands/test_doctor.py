@@ -15,9 +15,7 @@ from tests.settings import write_params
 
 ROOT = Path(__file__).parents[2]
 CPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, "faiss-cpu")}
-GPU_PACKAGES = {
-    name: "1.0" for name in (*doctor.PACKAGES, *doctor.GPU_PACKAGES, "deepspeed")
-}
+GPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, *doctor.GPU_PACKAGES, "deepspeed")}
 
 
 @dataclass
