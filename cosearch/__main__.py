@@ -30,9 +30,9 @@ def _parser() -> argparse.ArgumentParser:
     show = add("show", _show, "print the tables of a finished run")
     show.add_argument("--profile", required=True)
     show.add_argument("--scope", required=True, help=SCOPE)
-    readme = add("readme", _readme, "put the tables of a finished run into README.md")
-    readme.add_argument("--profile", default="tiny")
-    readme.add_argument("--scope", required=True, help=SCOPE)
+    results = add("results", _results, "copy the tables of a finished run into the documents")
+    results.add_argument("--profile", default="tiny")
+    results.add_argument("--scope", required=True, help=SCOPE)
     check = add("check", _check, "check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
     add("rows", _rows, "write rows.yaml, which DVC reads, for every profile")
@@ -67,10 +67,10 @@ def _show(chosen: argparse.Namespace) -> None:
     show_tables(chosen.profile, chosen.scope)
 
 
-def _readme(chosen: argparse.Namespace) -> None:
-    from cosearch.commands.readme import write_readme
+def _results(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.results import write_results
 
-    write_readme(chosen.profile, chosen.scope)
+    write_results(chosen.profile, chosen.scope)
 
 
 def _check(chosen: argparse.Namespace) -> None:
