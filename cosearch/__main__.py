@@ -47,9 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     row.add_argument("--seed", type=int, default=0)
     row.add_argument("--jobs", type=int, default=2, help="stages at once (default 2)")
     add("experiments", _experiments, "say what each DVC experiment changed, and its numbers")
-    readme = add("readme", _readme, "put the tables of a finished run into README.md")
-    readme.add_argument("--profile", default="tiny")
-    readme.add_argument("--scope", required=True, help=SCOPE)
+    results = add("results", _results, "copy the tables of a finished run into the documents")
+    results.add_argument("--profile", default="tiny")
+    results.add_argument("--scope", required=True, help=SCOPE)
     check = add("check", _check, "check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
     add("rows", _rows, "write rows.yaml, which DVC reads, for every profile")
@@ -138,10 +138,10 @@ def _experiments(chosen: argparse.Namespace) -> None:
     show_experiments()
 
 
-def _readme(chosen: argparse.Namespace) -> None:
-    from cosearch.commands.readme import write_readme
+def _results(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.results import write_results
 
-    write_readme(chosen.profile, chosen.scope)
+    write_results(chosen.profile, chosen.scope)
 
 
 def _check(chosen: argparse.Namespace) -> None:

@@ -1,31 +1,64 @@
 """What the documents say is what the project holds."""
 
 import re
+import tomllib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+import yaml
 
-from cosearch.commands.readme import MARKS, readme_block, write_readme
+from cosearch.__main__ import main
+from cosearch.commands.results import DOCUMENTS, MARKS, long_tables, short_table
+from cosearch.files.artifacts import Paths
 
 ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+TABLES = (short_table, long_tables)
+"""What each of DOCUMENTS shows."""
 
 
-def test_the_readme_shows_the_tables_that_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    shown = (ROOT / "README.md").read_text("utf-8").split(MARKS[0])[1].split(MARKS[1])[0]
-    assert shown.strip() == readme_block("tiny", "all_1").strip()
-
-
-def test_a_readme_without_marks_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("path", "table"), list(zip(DOCUMENTS, TABLES, strict=True)))
+def test_a_document_shows_the_tables_that_were_written(
+    path: Path, table: Callable[[Paths, str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    path = tmp_path / "README.md"
-    path.write_text("nothing to replace")
-    with pytest.raises(ValueError, match="results: begin"):
-        write_readme("tiny", "all_1", path)
-    assert path.read_text() == "nothing to replace"
+    shown = path.read_text("utf-8").split(MARKS[0])[1].split(MARKS[1])[0]
+    assert shown.strip() == table(Paths("tiny"), "all_1").strip()
+
+
+def test_the_command_writes_both_documents_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("artifacts").symlink_to(ROOT / "artifacts")
+    Path("docs").mkdir()
+    for path in DOCUMENTS:
+        path.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n")
+    main(["results", "--scope", "all_1"])
+    for path in DOCUMENTS:
+        text = path.read_text("utf-8")
+        assert text.startswith("before\n") and text.endswith("after\n") and "\nold\n" not in text
+        assert "| ---" in text
+    DOCUMENTS[0].write_text("old")
+    DOCUMENTS[1].write_text("nothing to replace")
+    with pytest.raises(SystemExit, match="results: begin"):
+        main(["results", "--scope", "all_1"])
+    assert [path.read_text() for path in DOCUMENTS] == ["old", "nothing to replace"]
+
+
+def test_the_reference_names_the_same_paper_twice() -> None:
+    about = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    pins = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert (about["version"], about["license"]) == (pins["version"], pins["license"])
+    (paper,) = about["references"]
+    (entry,) = re.findall(r"^```bibtex\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    fields = dict(re.findall(r"^  (\w+) = \{(.*)\},$", entry, re.MULTILINE))
+    names = [f"{one['given-names']} {one['family-names']}" for one in paper["authors"]]
+    assert fields["author"] == " and ".join(names)
+    assert (fields["title"], fields["year"]) == (paper["title"], str(paper["year"]))
+    assert paper["url"].endswith(fields["eprint"])
 
 
 def test_every_function_and_test_of_the_paper_map_exists() -> None:

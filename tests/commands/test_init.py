@@ -11,6 +11,7 @@ import yaml
 from dvc.utils.serialize import modify_yaml
 
 from cosearch.__main__ import main
+from cosearch.commands import doctor
 from cosearch.commands.init import make_profile
 from cosearch.commands.profile_text import add_profile
 from cosearch.data.assemble import assemble, read_questions
@@ -86,6 +87,53 @@ def test_fifty_questions_become_a_profile_that_loads(
     start = after.index("  books:")
     added = len(after) - len(before)
     assert after[:start] + after[start + added :] == before
+
+
+@pytest.mark.parametrize("like", ["mini", "tiny", "paper"])
+def test_the_plan_and_the_doctor_know_the_profile(
+    project: Path, like: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {name: (project / name).read_text("utf-8") for name in ("params.yaml", "plan.yaml")}
+    shutil.copytree(ROOT / "models/tiny", project / "models/tiny")
+    (project / "profiles/paper").mkdir()
+    shutil.copyfile(ROOT / "profiles/paper/profile.yaml", project / "profiles/paper/profile.yaml")
+    init("--like", like)
+    calibration = load_settings("books").file.plan.calibration
+    assert calibration["books"].passages == 500
+    assert calibration["books"].passage_bytes == round(
+        sum(len(f"Book {n}By writer {n}.") for n in range(500)) / 500
+    )
+    assert not [name for name, h in calibration["books"].habits.items() if h.measured]
+    before, after = calibration[like].habits, calibration["books"].habits
+    assert {name: h.model_copy(update={"measured": None}) for name, h in before.items()} == after
+    for name, text in files.items():  # what was there stays
+        added = iter((project / name).read_text("utf-8").splitlines())
+        assert all(line in added for line in text.splitlines())
+    capsys.readouterr()
+    main(["plan", "--profile", "books"])
+    assert "Profile books" in capsys.readouterr().out
+    assert examined("books", like) == ({"models/books/"} if like != "tiny" else set())
+
+
+def examined(profile: str, like: str) -> set[str]:
+    """What the doctor finds lacking of models and data."""
+    settings = load_settings(profile)
+    found = doctor.examine(settings, Paths(profile), doctor.real_probes())
+    places = ("models/", "data:")
+    return {
+        one.name[: len("models/books/")] for one in found if one.fix and one.name.startswith(places)
+    }
+
+
+@pytest.mark.parametrize(("like", "count"), [("mini", 3), ("tiny", 2)])
+def test_models_that_are_lacking_come_first(
+    project: Path, like: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "models/tiny", project / "models/tiny")
+    init("--like", like)
+    commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert len(commands) == count
+    assert ("stages.base_models --profile books" in commands[0]) == (count == 3)
 
 
 def test_the_folder_leads_to_the_graph_and_the_models(project: Path) -> None:
@@ -172,6 +220,12 @@ def test_only_the_first_faults_are_listed(project: Path, tmp_path: Path) -> None
     write_lines(tmp_path / "mine" / "q.jsonl", questions(9, answer=[]))
     with pytest.raises(SystemExit, match=r"9 of 9 rows: line 1: [^;]*(; line [2-5]: [^;]*){4}$"):
         init()
+
+
+def test_a_file_that_the_pipeline_would_read_otherwise_is_refused(project: Path) -> None:
+    Path("../mine/c.jsonl").rename("../mine/c.json")
+    with pytest.raises(SystemExit, match=r"c\.json: not a \.jsonl file"):
+        init("--corpus", "../mine/c.json")
 
 
 @pytest.mark.parametrize(("name", "words"), [("Books!", "lower case"), ("tiny", "there already")])

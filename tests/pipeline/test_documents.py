@@ -31,7 +31,7 @@ from tests.pipeline.documents import (
 from tests.pipeline.project import PARAMETERS, Project
 
 BLOCKS = blocks()
-RUN = {"check", "init", "plan", "rows", "status"}
+RUN = {"add-row", "check", "init", "plan", "rows", "status"}
 """Commands of ``python -m cosearch`` that are cheap: they run, and print what is shown."""
 DONE = {("exp", "show"), ("queue", "status")}
 """Commands of DVC that look, and do nothing."""
@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_language_has_a_test() -> None:
     assert {block.language for block in BLOCKS} <= {
-        "console", "sh", "yaml", "python", "sql", "diff", "mermaid", "text",
+        "bibtex", "console", "sh", "yaml", "python", "sql", "diff", "mermaid", "text",
     }  # fmt: skip
 
 
@@ -149,6 +149,14 @@ def test_the_example_parameters_are_good(tmp_path: Path) -> None:
     assert settings.variants["no_gate"].set == {"reward.gamma": 0.0}
     assert settings.tables.ablations.rows[-1].label == "w/o gate"
     assert {"train@no_gate-0", "evaluate@no_gate-0", "evaluate@feedback-0"} <= stage_names()
+
+
+def test_the_command_writes_the_row_that_the_readme_shows(folder: Path) -> None:
+    (command,) = [c.words for c in console() if c.words[3:4] == ("add-row",)]
+    main(command[3:])
+    written = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))["rows"]
+    shown = parameters()["rows"]["no_gate"]
+    assert written["no_gate"] == shown
 
 
 @of("mermaid")

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from cosearch.data.world import build_world
@@ -31,9 +32,31 @@ def write_folder(folder: Path) -> None:
 
 
 def keep_one_row(params: dict[str, Any]) -> None:
-    """One row of part core."""
+    """One row of part core, trained for one round."""
     for name, row in params["rows"].items():
         row["part"] = "core" if f"{name}-0" == ROW else "more"
+    params["profiles"]["tiny"]["train"] |= {"rounds": 1, "questions": 2}
+
+
+def init(project: Project, *more: str) -> list[str]:
+    """Make the profile ``mine`` over the files. Returns the commands that are printed."""
+    files = ("--questions", "../mine/questions.jsonl", "--corpus", "../mine/corpus.jsonl")
+    command = ("python", "-m", "cosearch", "init", *files, "--name", "mine", *more)
+    told = project.command(*command).stdout.splitlines()
+    assert told[0] == "questions: 50 (30 train, 10 dev, 10 test); passages: 500"
+    return [line.strip() for line in told if line.startswith("  ")]
+
+
+def shell(project: Project, lines: list[str]) -> str:
+    """Give each line to the shell, as a user pastes it. Returns what the last one prints."""
+    assert lines
+    return [project.command("sh", "-c", line).stdout for line in lines][-1]
+
+
+def scored(shown: str, label: str) -> bool:
+    """Whether a table shows the F1 of the set, two averages of it, and EM in a row."""
+    rows = re.findall(rf"^ *{label} {{2,}}(.*)$", shown, re.MULTILINE)
+    return any(len(re.findall(r"\d\.\d{3}", row)) == 4 for row in rows)
 
 
 def test_a_users_folder_comes_to_a_results_table(tmp_path: Path) -> None:
@@ -41,16 +64,26 @@ def test_a_users_folder_comes_to_a_results_table(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     project = Project.make(tmp_path / "project")
     project.edit(keep_one_row)
-    files = ("--questions", "../mine/questions.jsonl", "--corpus", "../mine/corpus.jsonl")
-    init = ("python", "-m", "cosearch", "init", *files, "--name", "mine", "--like", "tiny")
-    told = project.command(*init, "--kind", "single").stdout.splitlines()
-    assert told[0] == "questions: 50 (30 train, 10 dev, 10 test); passages: 500"
-    commands = [line.split() for line in told if line.startswith("  ")]
-    assert [words[0] for words in commands] == ["dvc", "dvc", "dvc", "python"]
-    shown = [project.command(*words).stdout for words in commands][-1]
-    row = re.search(r"CoSearch +(\d\.\d+|\d+\.\d)", shown)
-    assert row, shown
+    shown = shell(project, init(project, "--like", "tiny", "--kind", "single"))
+    assert scored(shown, "CoSearch"), shown
     made = project.folder / "artifacts" / "mine"
     assert (made / "report/core_1/report.html").is_file()
     lock = yaml.safe_load((project.folder / "profiles/mine/dvc.lock").read_text("utf-8"))
     assert {name for name in lock["stages"] if name.startswith("train@")} == {f"train@{ROW}"}
+
+
+@pytest.mark.extended
+def test_a_users_folder_comes_to_a_table_with_real_models(tmp_path: Path) -> None:
+    """The default: the models of profile mini, which come from packages, in a copy without them."""
+    write_folder(tmp_path / "mine")
+    (tmp_path / "project").mkdir()
+    project = Project.copy(tmp_path / "project")
+    project.command("dvc", "init", "-q", "--no-scm")
+    lines = init(project)
+    lacks = project.command("python", "-m", "cosearch", "doctor", "--profile", "mine", check=False)
+    (fetch,) = re.findall(r"models/mine/chat: .*; fix: (.*)", lacks.stdout)
+    assert lines[0] in fetch
+    shown = shell(project, lines)
+    for row in ("Direct Inference", "RAG", "Retrieval Only", "Oracle"):
+        assert scored(shown, row), shown
+    project.command("python", "-m", "cosearch", "doctor", "--profile", "mine")
