@@ -36,6 +36,8 @@ RUN = {"check", "init", "plan", "rows", "status"}
 DONE = {("exp", "show"), ("queue", "status")}
 """Commands of DVC that look, and do nothing."""
 NEXT = "next command\n"
+ELSEWHERE = "docs/elsewhere.md"
+"""The document whose Python runs in other trainers: tests/test_library.py runs it."""
 IN_ONE_PROCESS = f"""
 import json, sys
 from dvc.cli import main
@@ -234,7 +236,8 @@ def test_a_new_method_is_what_the_document_says(reproduced: Project, tmp_path: P
 
 def add_method(folder: Path) -> None:
     """Write the method of the documents into the code of a project."""
-    (code,) = (block.text for block in BLOCKS if block.language == "python")
+    python = [block for block in BLOCKS if block.language == "python"]
+    (code,) = (block.text for block in python if block.file != ELSEWHERE)
     (folder / code.splitlines()[0].removeprefix("# ")).write_text(code, "utf-8")
     for block in BLOCKS:
         if block.language == "diff":
