@@ -206,6 +206,18 @@ def test_other_faults_and_redirects_end_at_once(
     assert len(server.asked) == 1
 
 
+def test_a_server_that_does_not_answer_in_time_is_given_up(server: Server, tmp_path: Path) -> None:
+    end = threading.Event()
+    server.replies = [(200, lambda _: str(int(end.wait())))]
+    asked = endpoint(server.url, timeout=0.01)
+    found = EndpointJudge(asked, block(Judge), cache=tmp_path / "answers", sleep=Sleeper())
+    try:
+        with pytest.raises(ConnectionError, match="gave no answer: ReadTimeout"):
+            found([CASE])
+    finally:
+        end.set()
+
+
 @pytest.mark.parametrize("answer", ["eleven", "11", "10.5", "-1", "7/10", "score: 7", "", "100"])
 def test_an_answer_that_is_no_number_is_an_error_and_not_kept(
     server: Server, tmp_path: Path, answer: str
