@@ -5,9 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import sysconfig
-import venv
 import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,8 +16,8 @@ import pytest
 
 from cosearch.core.grouping import Member, group_calls
 from tests.core.builders import preset
+from tests.environments import ROOT, bare_environment, environment_beside, pip
 
-ROOT = Path(__file__).parents[1]
 SOURCES = ("cosearch", "stages", "flows")
 GOLDEN = ROOT / "tests/core/golden"
 
@@ -129,33 +126,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment in which nothing but the wheel is installed."""
-    folder = tmp_path_factory.mktemp("bare")
-    venv.create(folder)
-    python = folder / "bin/python"
-    pip("--python", str(python), "install", "--no-index", str(wheel))
-    return python
+    return bare_environment(tmp_path_factory.mktemp("bare"), "--no-index", str(wheel))
 
 
 @pytest.fixture(scope="module")
 def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of the document, and an environment in which TRL and the wheel are.
-
-    It looks up torch and the like in the environment of these tests, so nothing large is fetched.
-    """
+    """A folder with the files of the document, and an environment with TRL and the wheel."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    venv.create(folder / "venv")
-    bases = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
-    site = Path(sysconfig.get_path("purelib", vars=bases))
-    (site / "project.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    install(folder, "-c", str(ROOT / "constraints-cpu.txt"), "trl==1.16.*", str(wheel))
+    environment_beside(folder / "venv", "trl==1.16.*", str(wheel))
     for name, code in documented().items():
         (folder / name).write_text(code, "utf-8")
     (folder / "models").symlink_to(ROOT / "models")
     return folder
-
-
-def install(folder: Path, *words: str) -> None:
-    pip("--python", str(folder / "venv/bin/python"), "install", *words)
 
 
 def documented() -> dict[str, str]:
@@ -163,12 +145,6 @@ def documented() -> dict[str, str]:
     text = (ROOT / "docs/elsewhere.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n# (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return dict(blocks)
-
-
-def pip(*words: str) -> None:
-    command = [sys.executable, "-m", "pip", "-q", *words]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def run(python: Path, words: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
@@ -274,7 +250,7 @@ def test_trl_trains_agent_and_ranker_on_our_advantages(elsewhere: Path) -> None:
 
 @pytest.mark.extended
 def test_verl_finds_the_reward_and_the_estimator(elsewhere: Path) -> None:
-    install(elsewhere, "--no-deps", *VERL)
+    pip("--python", str(elsewhere / "venv/bin/python"), "install", "--no-deps", *VERL)
     given = json.loads((GOLDEN / "advantages.json").read_text("utf-8"))
     (elsewhere / "given.json").write_text(json.dumps(given))
     found = run_elsewhere(elsewhere, IN_VERL, VERL_USE_EXTERNAL_MODULES="for_verl")
