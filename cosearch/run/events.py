@@ -64,6 +64,15 @@ class RoundEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingDiverged:
+    """The training stopped in round ``number``, and ``reason`` names the measure and its bound.
+    The stage goes on and publishes the models of the round before."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentPublished:
     """The stage wrote a document for readers. ``place`` is the path of its Markdown file."""
 
@@ -85,7 +94,16 @@ class Ended:
 
 
 Event = (
-    Began | Entered | Left | Advanced | Alive | RoundBegan | RoundEnded | DocumentPublished | Ended
+    Began
+    | Entered
+    | Left
+    | Advanced
+    | Alive
+    | RoundBegan
+    | RoundEnded
+    | TrainingDiverged
+    | DocumentPublished
+    | Ended
 )
 
 
