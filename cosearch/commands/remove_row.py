@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosearch.commands.rows import write_all
-from cosearch.files.artifacts import Paths, write_text
+from cosearch.files.artifacts import SCALARS, Paths, write_text
 from cosearch.params.checks import named_rows
 from cosearch.params.editing import entry_lines, remove_entry
 from cosearch.params.reading import entry_of
@@ -146,7 +146,7 @@ def _of_stage(paths: Paths, title: str) -> Iterator[Path]:
     yield paths.run(title, "lease").parent
     yield paths.journal(title)
     yield paths.journal(title).parent.with_name(f"{title}.log")  # of flows.side_by_side
-    yield paths.scalars(title)
+    yield SCALARS / paths.profile / title  # of TensorBoard
 
 
 def renew(traces: Traces) -> None:

@@ -76,6 +76,8 @@ _LISTS_COLUMNS: dict[str, Any] = {
 LISTS_SCHEMA = pl.Schema(_LISTS_COLUMNS)
 """Columns of the Fixed Ranker's training lists. ``candidate_ids`` are ids of passages."""
 
+SCALARS = Path(".runs") / "scalars"
+"""Folder in which trackers keep the metrics of rounds. No stage reads it."""
 SKIPPED = "skipped.json"
 """File that an evaluation writes instead of results. It gives the reason."""
 
@@ -194,10 +196,6 @@ class Paths:
     def journal(self, name: str) -> Path:
         """File with the events of a stage as JSON lines. No stage reads it."""
         return Path(".runs") / "logs" / self.profile / f"{name}.jsonl"
-
-    def scalars(self, name: str) -> Path:
-        """Folder with the TensorBoard scalars of a stage. No stage reads it."""
-        return Path(".runs") / "scalars" / self.profile / name
 
     @property
     def judge_answers(self) -> Path:

@@ -61,6 +61,7 @@ class Encoder(Section):
     processes: Positive
 
 
+TrackerName = Literal["tensorboard", "mlflow", "wandb"]
 IndexKind = Literal["flat", "fp16", "sq8", "pq", "ivf_flat", "ivf_sq8", "ivf_pq", "hnsw"]
 
 
@@ -250,11 +251,12 @@ class Profile(Section):
 
 
 class Runtime(Section):
-    """How fast, how patiently and how watched, not what."""
+    """How fast, how patiently and how watched, not what. ``scalars`` names the trackers that keep
+    the metrics of rounds."""
 
     threads: Positive
     engine: EngineLimits
-    scalars: bool
+    scalars: tuple[TrackerName, ...]
 
 
 class File(Section):

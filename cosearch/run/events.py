@@ -64,6 +64,15 @@ class RoundEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingDiverged:
+    """The training stopped in round ``number``, and ``reason`` names the measure and its bound.
+    The stage goes on and publishes the models of the round before."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentPublished:
     """The stage wrote a document for readers. ``place`` is the path of its Markdown file."""
 
@@ -101,6 +110,7 @@ Event = (
     | Alive
     | RoundBegan
     | RoundEnded
+    | TrainingDiverged
     | DocumentPublished
     | TablePublished
     | Ended

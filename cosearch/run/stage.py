@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from cosearch.engines.policies.build import serve_rank
-from cosearch.files.artifacts import Paths, write_json
+from cosearch.files.artifacts import SCALARS, Paths, write_json
 from cosearch.files.model_record import check_models
 from cosearch.params import blocks
 from cosearch.params.rows_file import check_rows, profile_folders
@@ -163,7 +163,8 @@ def _run(
     with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
         watching = monitor_of(
             paths.journal(title),
-            scalars=paths.scalars(title) if settings.file.runtime.scalars else None,
+            trackers=settings.file.runtime.scalars,
+            folder=SCALARS,
             say=progress.say,
         )
         monitor = Monitors((lease, watching))

@@ -35,6 +35,7 @@ from cosearch.rollouts.wiring import (
     player,
     supervision,
 )
+from cosearch.run.events import TrainingDiverged
 from cosearch.run.stage import Stage
 from cosearch.train.loop import JointRun, LoopRules, train
 from cosearch.train.observer import observer_of
@@ -142,6 +143,8 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
         judge = judge_of(parts, stage, supervised)
         run = setup.run(read_questions(stage.paths, "train"), dev, engines, judge, store)
         diverged = train(run, observer_of(stage, sizes.rounds, SHOWN))
+        if diverged:
+            stage.monitor.tell(TrainingDiverged(diverged.round, diverged.reason))
         publish(setup, store, target, diverged)
         store.discard()
 

@@ -34,6 +34,9 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/v1"
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that no longer waits for its answer is no fault."""
+
 
 class Handler(BaseHTTPRequestHandler):
     server: Server
@@ -204,6 +207,18 @@ def test_other_faults_and_redirects_end_at_once(
     with pytest.raises(ConnectionError, match=f"status {status}"):
         judge(server.url, tmp_path)([CASE])
     assert len(server.asked) == 1
+
+
+def test_a_server_that_does_not_answer_in_time_is_given_up(server: Server, tmp_path: Path) -> None:
+    end = threading.Event()
+    server.replies = [(200, lambda _: str(int(end.wait())))]
+    asked = endpoint(server.url, timeout=0.01)
+    found = EndpointJudge(asked, block(Judge), cache=tmp_path / "answers", sleep=Sleeper())
+    try:
+        with pytest.raises(ConnectionError, match="gave no answer: ReadTimeout"):
+            found([CASE])
+    finally:
+        end.set()
 
 
 @pytest.mark.parametrize("answer", ["eleven", "11", "10.5", "-1", "7/10", "score: 7", "", "100"])

@@ -36,6 +36,7 @@ RUN = {"add-row", "check", "init", "plan", "rows", "status"}
 DONE = {("exp", "show"), ("queue", "status")}
 """Commands of DVC that look, and do nothing."""
 NEXT = "next command\n"
+"""The document whose Python runs in other trainers: tests/test_library.py runs it."""
 IN_ONE_PROCESS = f"""
 import json, sys
 from dvc.cli import main

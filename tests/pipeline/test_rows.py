@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from cosearch.params.rows import Evaluation, Training
 from cosearch.params.settings import load_settings
 from cosearch.rollouts.trained import read_trained
 from cosearch.run.identity import identity_of
+from cosearch.run.monitors.journal import Journal
 from cosearch.run.progress import Progress
 from cosearch.run.stage import Stage
 from cosearch.train.joint import train_variant
@@ -84,7 +86,8 @@ def test_every_system_is_evaluated(folder: Path, name: str) -> None:
 def test_a_run_that_diverges_is_recorded_and_its_system_says_so(
     folder: Path, rate: float, number: int, words: str
 ) -> None:
-    here = stage("train", "cosearch-0")
+    journal = folder / f"wild_{number}.jsonl"
+    here = replace(stage("train", "cosearch-0"), monitor=Journal(journal))
     wild = {"train.agent_lr": rate, "train.guards.patience": 1}
     variant = here.settings.variant("cosearch").model_copy(update={"set": wild})
     name = f"wild_{number}"
@@ -93,6 +96,9 @@ def test_a_run_that_diverges_is_recorded_and_its_system_says_so(
     left = read_trained(target)
     assert left.diverged is not None
     assert left.diverged.round == number and words in left.diverged.reason
+    told_of = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
+    (heard,) = (row for row in told_of if row["event"] == "TrainingDiverged")
+    assert (heard["number"], heard["reason"]) == (number, left.diverged.reason)
     assert len(list((target / "rollouts").iterdir())) == number
     assert (Path(left.models["agent"]) / "model.safetensors").is_file()
     row = here.settings.evaluation("cosearch-0")

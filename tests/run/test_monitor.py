@@ -1,6 +1,8 @@
 """What watches a stage: complete where it is heard, silent and free where it is not."""
 
+import importlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -25,8 +27,9 @@ from cosearch.run.monitors.journal import Journal
 from cosearch.run.monitors.prefect import PARENT_RUN, PARENT_TASK, PrefectMonitor, StageRun
 from cosearch.run.monitors.queue import Courier
 from cosearch.run.monitors.rest import Refused, Rest, credentials
-from cosearch.run.monitors.scalars import Scalars
+from cosearch.run.monitors.scalars import TRACKERS, Scalars
 from tests.engines.servers import Server, serving
+from tests.environments import environment_beside
 
 STAGE = [
     Began("train@co_search-0", "tiny"),
@@ -256,19 +259,66 @@ def test_a_journal_that_cannot_be_written_is_let_be(tmp_path: Path) -> None:
 
 
 def test_scalars_are_those_of_the_rounds(tmp_path: Path) -> None:
-    scalars = Scalars(tmp_path / "scalars")
+    said: list[str] = []
+    scalars = Scalars("tensorboard", tmp_path, said.append)
     for event in STAGE:
         scalars.tell(event)
-    written = b"".join(path.read_bytes() for path in (tmp_path / "scalars").iterdir())
-    assert written.count(b"r_main") == 2
+    files = list((tmp_path / "tiny/train@co_search-0").iterdir())
+    assert b"".join(path.read_bytes() for path in files).count(b"r_main") == 2
+    assert said == []
 
 
-def test_scalars_without_their_package_are_told_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stage_without_rounds_opens_no_run(tmp_path: Path) -> None:
+    scalars = Scalars("tensorboard", tmp_path / "scalars", print)
+    for event in (STAGE[0], Ended("")):
+        scalars.tell(event)
+    assert not (tmp_path / "scalars").exists()
+
+
+@pytest.mark.parametrize("tracker", TRACKERS)
+def test_a_tracker_without_its_package_is_told_in_one_line(
+    tracker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ValueError, match=r"runtime\.scalars needs the extra `scalars`"):
-        Scalars(tmp_path)
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "tensorboardX", raising=False)
+    importlib.invalidate_caches()
+    with pytest.raises(ValueError, match=rf"names {tracker}, .*'cosearch\[{tracker}\]'"):
+        Scalars(tracker, tmp_path, print)
+
+
+KEEP = """
+import sys
+from pathlib import Path
+from cosearch.run.events import Began, Ended, RoundEnded
+from cosearch.run.monitors.choice import monitor_of
+
+monitor = monitor_of(
+    Path("journal"), trackers=["mlflow", "wandb"], folder=Path("kept"), say=sys.exit
+)
+monitor.tell(Began("train@cosearch-0", "tiny"))
+for number in (1, 2):
+    monitor.tell(RoundEnded(number, {"round": number, "r_main": number / 4}))
+monitor.tell(Ended(""))
+
+from mlflow import MlflowClient
+
+client = MlflowClient("sqlite:///kept/mlflow.db")
+(run,) = client.search_runs([client.get_experiment_by_name("cosearch").experiment_id])
+history = client.get_metric_history(run.info.run_id, "r_main")
+assert (run.info.run_name, run.info.status) == ("train@cosearch-0", "FINISHED"), run
+assert [(one.step, one.value) for one in history] == [(1, 0.25), (2, 0.5)], history
+assert run.data.tags["profile"] == "tiny"
+"""
+
+
+@pytest.mark.extended
+def test_mlflow_and_wandb_keep_the_rounds_without_a_server(tmp_path: Path) -> None:
+    python = environment_beside(tmp_path / "venv", "mlflow-skinny", "wandb")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB")}
+    kept |= {"PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([str(python), "-c", KEEP], cwd=tmp_path, env=kept, check=True)
+    (log,) = (tmp_path / "kept/wandb").glob("offline-run-*/run-*.wandb")
+    assert b"r_main" in log.read_bytes()
 
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:9/api"])
@@ -276,7 +326,7 @@ def test_a_stage_imports_no_prefect(url: str | None, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from cosearch.run.events import Ended;"
         "from cosearch.run.monitors.choice import monitor_of;"
-        "monitor_of(Path('j'), scalars=None, say=print).tell(Ended(''));"
+        "monitor_of(Path('j'), trackers=(), folder=Path('s'), say=print).tell(Ended(''));"
         "sys.exit('prefect' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(Path(__file__).parents[2])}

@@ -9,13 +9,12 @@ import json
 import os
 import re
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+
+import httpx
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from cosearch.core.prompts import Fill, Prompting
 from cosearch.core.protocols import JudgeCase
@@ -54,8 +53,16 @@ class EndpointJudge:
         self._max_tokens = block.max_turn_tokens
         self._prompting = Prompting(block.templates, block.document, block.max_document_chars)
         self._answers = AnswerFile(cache)
-        self._sleep = sleep
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._client = httpx.Client(
+            timeout=endpoint.timeout, limits=httpx.Limits(max_connections=endpoint.parallel)
+        )
+        self._retrying = Retrying(
+            stop=stop_after_attempt(endpoint.tries),
+            wait=wait_exponential(endpoint.backoff),
+            retry=retry_if_exception(_may_pass),
+            sleep=sleep,
+            reraise=True,
+        )
 
     def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
         """Scores in [0, 1], the judge's tenths; equal cases are asked once."""
@@ -103,40 +110,29 @@ class EndpointJudge:
 
     def _ask(self, messages: Sequence[dict[str, str]]) -> str:
         """The answer's text, a number, after as many tries as it may take."""
-        endpoint = self._endpoint
-        for attempt in range(endpoint.tries):
-            if attempt:
-                self._sleep(endpoint.backoff * 2 ** (attempt - 1))
-            try:
-                answer = _content(self._post(messages))
-                _read_score(answer)
-                return answer
-            except urllib.error.HTTPError as error:
-                error.close()
-                fault = f"status {error.code}"
-                if error.code not in _PASSING:
-                    break
-            except (OSError, HTTPException) as error:
-                fault = type(error).__name__
-        raise ConnectionError(f"the judge at {endpoint.url} gave no answer: {fault}")
+        try:
+            return self._retrying(self._post, messages)
+        except httpx.HTTPStatusError as error:
+            fault = f"status {error.response.status_code}"
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            fault = type(error).__name__
+        raise ConnectionError(f"the judge at {self._endpoint.url} gave no answer: {fault}")
 
-    def _post(self, messages: Sequence[dict[str, str]]) -> bytes:
-        endpoint = self._endpoint
-        body = {
-            "model": endpoint.model,
-            "messages": list(messages),
-            "temperature": 0,
-            "max_tokens": self._max_tokens,
-        }
-        request = urllib.request.Request(
-            f"{endpoint.url.rstrip('/')}/chat/completions",
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", **self._authorisation()},
-            method="POST",
+    def _post(self, messages: Sequence[dict[str, str]]) -> str:
+        """One try. Redirects are not followed, because the key must not go to another address."""
+        answer = self._client.post(
+            f"{self._endpoint.url.rstrip('/')}/chat/completions",
+            headers=self._authorisation(),
+            json={
+                "model": self._endpoint.model,
+                "messages": messages,
+                "temperature": 0,
+                "max_tokens": self._max_tokens,
+            },
         )
-        with self._opener.open(request, timeout=endpoint.timeout) as response:
-            data: bytes = response.read()
-        return data
+        text = _content(answer.raise_for_status().content)
+        _read_score(text)
+        return text
 
     def _authorisation(self) -> dict[str, str]:
         name = self._endpoint.key_variable
@@ -177,11 +173,11 @@ class AnswerFile:
         self._answers[key] = answer
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Turns redirects into errors, because the key must not go to another address."""
-
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
+def _may_pass(error: BaseException) -> bool:
+    """Whether another try may succeed."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code in _PASSING
+    return isinstance(error, httpx.TransportError)
 
 
 def _content(body: bytes) -> str:

@@ -2,26 +2,31 @@
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from cosearch.run.events import Monitor, Monitors
 
 
-def monitor_of(journal: Path, *, scalars: Path | None, say: Callable[[str], None]) -> Monitor:
+def monitor_of(
+    journal: Path, *, trackers: Sequence[str], folder: Path, say: Callable[[str], None]
+) -> Monitor:
     """All monitors of a stage as one.
 
-    A stage always has a journal. It writes TensorBoard scalars if ``scalars`` names their folder,
-    and reports to Prefect if ``PREFECT_API_URL`` is set. ``say`` prints a warning.
+    A stage always has a journal. ``trackers`` get the metrics of its rounds, and keep in ``folder``
+    what they keep on this disk. A stage reports to Prefect if ``PREFECT_API_URL`` is set. ``say``
+    prints a warning.
+
+    Raises ValueError if the package of a tracker is not installed.
     """
     from cosearch.run.monitors.journal import Journal
 
     parts: list[Monitor] = [Journal(journal)]
-    if scalars is not None:
+    if trackers:
         from cosearch.run.monitors.scalars import Scalars
 
-        parts.append(Scalars(scalars))
+        parts += [Scalars(tracker, folder, say) for tracker in trackers]
     if os.environ.get("PREFECT_API_URL"):
         from cosearch.run.monitors.prefect import PrefectMonitor
 

@@ -25,6 +25,7 @@ from cosearch.run.events import (
     RoundBegan,
     RoundEnded,
     TablePublished,
+    TrainingDiverged,
 )
 from cosearch.run.monitors.queue import Courier
 from cosearch.run.monitors.rest import Rest, credentials
@@ -114,6 +115,8 @@ class StageRun:
                 self.number = event.number
             case RoundEnded():
                 self._measure(event)
+            case TrainingDiverged():
+                self._diverge(event)
             case DocumentPublished():
                 self._publish(event)
             case TablePublished():
@@ -213,6 +216,24 @@ class StageRun:
         self._before = event.metrics
         words = (f"{name}={value:.4g}" for name, value in event.metrics.items())
         self._log(f"round {event.number}: {' '.join(words)}")
+
+    def _diverge(self, event: TrainingDiverged) -> None:
+        """Emit an event of Prefect, for which an automation may wait."""
+        assert self.began is not None
+        stage, run = self.began.stage, {"prefect.resource.id": f"prefect.flow-run.{self._open()}"}
+        told = {
+            "id": str(uuid.uuid4()),
+            "occurred": datetime.now(UTC).isoformat(),
+            "event": "cosearch.training.diverged",
+            "resource": {
+                "prefect.resource.id": f"cosearch.stage.{self.began.profile}.{stage}",
+                "prefect.resource.name": stage,
+            },
+            "related": [{**run, "prefect.resource.role": "flow-run"}],
+            "payload": {"round": event.number, "reason": event.reason},
+        }
+        self.rest.call("POST", "/events", [told])
+        self._log(f"diverged in round {event.number}: {event.reason}", level=30)
 
     def _publish(self, event: DocumentPublished) -> None:
         assert self.began is not None
