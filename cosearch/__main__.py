@@ -35,25 +35,46 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
+    for group in (_of_results, _of_rows, _of_machine, _of_models):
+        group(add)
+    return parser
+
+
+def _of_results(add: Callable[..., Any]) -> None:
     show = add("show", _show, "print the tables of a finished run")
     show.add_argument("--profile", default="tiny")
     show.add_argument("--scope", required=True, help=SHOWN)
     show.add_argument("--row", help="with --scope here: this row alone")
     report = add("report", _report, "write a report of the rows that were made on this machine")
     report.add_argument("--profile", default="tiny")
+    add("experiments", _experiments, "say what each DVC experiment changed, and its numbers")
+    results = add("results", _results, "copy the tables of a finished run into the documents")
+    results.add_argument("--profile", default="tiny")
+    results.add_argument("--scope", required=True, help=SCOPE)
+
+
+def _of_rows(add: Callable[..., Any]) -> None:
     row = add("row", _row, "train and evaluate one row, and show it beside its reference")
     row.add_argument("name", help="of params.yaml; show --scope here lists them")
     row.add_argument("--profile", default="tiny")
     row.add_argument("--seed", type=int, default=0)
     row.add_argument("--jobs", type=int, default=2, help="stages at once (default 2)")
-    add("experiments", _experiments, "say what each DVC experiment changed, and its numbers")
-    results = add("results", _results, "copy the tables of a finished run into the documents")
-    results.add_argument("--profile", default="tiny")
-    results.add_argument("--scope", required=True, help=SCOPE)
     check = add("check", _check, "check params.yaml for every profile")
     check.add_argument("--profile", default="tiny")
     add("rows", _rows, "write rows.yaml, which DVC reads, for every profile")
-    _of_rows(add)
+    new = add("add-row", _add_row, "add a row to params.yaml that is like another row")
+    new.add_argument("name", help="lower case letters, digits and underscores")
+    new.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="as in reward.gamma=0")
+    new.add_argument("--like", required=True, metavar="ROW", help="the row to start from")
+    new.add_argument("--label", help="what tables and figures call it")
+    new.add_argument("--part", default="more", choices=("core", "more"), help="default: more")
+    new.add_argument("--tables", default="", help="tables in which it stands, joined by commas")
+    gone = add("remove-row", _remove_row, "remove a row, its outputs and the state of its runs")
+    gone.add_argument("name")
+    gone.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _of_machine(add: Callable[..., Any]) -> None:
     models = add("models", _models, "record the hashes of a profile's model folders")
     models.add_argument("--profile", required=True)
     add("status", _status, "say what runs, where it is, and what died")
@@ -70,17 +91,14 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
     plan.add_argument("--seed", type=int, default=0)
     plan.add_argument("--check", type=int, metavar="SEED", help="predicted and measured tokens")
+
+
+def _of_models(add: Callable[..., Any]) -> None:
     ask = add("ask", _ask, "ask evaluated rows a question and watch them search and answer")
     ask.add_argument("question", nargs="?", help="without one: questions are read line by line")
     ask.add_argument("--row", required=True, metavar="ROW-SEED", help="such as cosearch-0")
     ask.add_argument("--against", metavar="ROW-SEED", help="a second row, side by side")
     ask.add_argument("--profile", default="tiny")
-    init = add("init", _init, "make a profile over your own questions and corpus")
-    init.add_argument("--questions", required=True, type=Path, metavar="FILE.jsonl")
-    init.add_argument("--corpus", required=True, type=Path, metavar="FILE.jsonl")
-    init.add_argument("--name", required=True, help="name of the profile")
-    init.add_argument("--like", default="mini", help="profile to copy the rest from")
-    init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
     export = add("export", _export, "hand on the models of a finished row, or its rollouts")
     export.add_argument("--row", required=True, help="NAME-SEED, such as cosearch-0")
     export.add_argument("--to", required=True, type=Path, metavar="DIR")
@@ -88,20 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--rollouts", action="store_true", help="a data set in place of the models")
     export.add_argument("--license", help="of the models or the data, where it is another")
     export.add_argument("--push", metavar="REPO", help="upload to this repository of the hub")
-    return parser
-
-
-def _of_rows(add: Callable[..., Any]) -> None:
-    new = add("add-row", _add_row, "add a row to params.yaml that is like another row")
-    new.add_argument("name", help="lower case letters, digits and underscores")
-    new.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="as in reward.gamma=0")
-    new.add_argument("--like", required=True, metavar="ROW", help="the row to start from")
-    new.add_argument("--label", help="what tables and figures call it")
-    new.add_argument("--part", default="more", choices=("core", "more"), help="default: more")
-    new.add_argument("--tables", default="", help="tables in which it stands, joined by commas")
-    gone = add("remove-row", _remove_row, "remove a row, its outputs and the state of its runs")
-    gone.add_argument("name")
-    gone.add_argument("--yes", action="store_true", help="do not ask")
+    init = add("init", _init, "make a profile over your own questions and corpus")
+    init.add_argument("--questions", required=True, type=Path, metavar="FILE.jsonl")
+    init.add_argument("--corpus", required=True, type=Path, metavar="FILE.jsonl")
+    init.add_argument("--name", required=True, help="name of the profile")
+    init.add_argument("--like", default="mini", help="profile to copy the rest from")
+    init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
 
 
 def _show(chosen: argparse.Namespace) -> None:

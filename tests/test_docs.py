@@ -12,6 +12,7 @@ import yaml
 from cosearch.__main__ import main
 from cosearch.commands.results import DOCUMENTS, MARKS, long_tables, short_table
 from cosearch.files.artifacts import Paths
+from cosearch.params.reading import BESIDE
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -32,7 +33,14 @@ def test_the_command_writes_both_documents_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("artifacts").symlink_to(ROOT / "artifacts")
+    for name in (
+        "artifacts",
+        "profile.yaml",
+        "rows.yaml",
+        "params.yaml",
+        *(f"{name}.yaml" for name in BESIDE),
+    ):
+        Path(name).symlink_to(ROOT / name)
     Path("docs").mkdir()
     for path in DOCUMENTS:
         path.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n")
