@@ -17,7 +17,7 @@ from cosearch.params.checks import named_rows
 from cosearch.params.editing import entry_lines, remove_entry
 from cosearch.params.reading import entry_of
 from cosearch.params.rows import PARTS
-from cosearch.params.rows_file import first_profile, profile_folders
+from cosearch.params.rows_file import first_profile, graph_target, profile_folders
 from cosearch.params.settings import Settings, load_settings
 from cosearch.run.identity import title_of
 from cosearch.run.lease import is_running
@@ -25,6 +25,8 @@ from cosearch.run.lock import LOCK, has_outputs, is_of, read_lock
 
 STAGES = ("train", "gate", "evaluate")
 """The stages that have an instance for a row."""
+SHOWING = ("oracle_gap@", "tables@", "report@")
+"""The stages whose outputs show rows, for a scope."""
 KEPT = "DVC's cache keeps the outputs; `dvc gc --workspace` frees all that no present stage uses"
 
 
@@ -151,14 +153,20 @@ def _of_stage(paths: Paths, title: str) -> Iterator[Path]:
 
 def renew(traces: Traces) -> None:
     """Let DVC write the identities without the row, so that dvc.lock tells nothing of it, and say
-    which reports were made with it."""
-    graph, paths = traces.folder / "dvc.yaml", Paths(traces.profile)
-    command = [sys.executable, "-m", "dvc", "repro", "-q", f"{graph}:identity"]
+    which tables were made with it."""
+    target, paths = graph_target(traces.profile, "identity"), Paths(traces.profile)
+    command = [sys.executable, "-m", "dvc", "repro", "-q", target]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        told = f"`dvc repro {graph}:identity` failed: {done.stderr or done.stdout}"
+        told = f"`dvc repro {target}` failed: {done.stderr or done.stdout}"
         raise ValueError(f"the row is removed, and the identities are as before: {told}")
-    for title, entry in read_lock(traces.folder).items():
-        made = title.startswith("report@") and has_outputs(entry)
-        if made and not is_of(entry, paths.identity(title)):
-            print(f"this report was made with the row; to renew it: dvc repro {graph}:{title}")
+    made = {
+        title.partition("@")[2]
+        for title, entry in read_lock(traces.folder).items()
+        if title.startswith(SHOWING)
+        and has_outputs(entry)
+        and not is_of(entry, paths.identity(title))
+    }
+    for scope in sorted(made):
+        again = graph_target(traces.profile, f"report@{scope}")
+        print(f"tables of {scope} may show the row; to make them without it: dvc repro {again}")

@@ -10,6 +10,7 @@ import pytest
 from cosearch.files.artifacts import ROLLOUT_SCHEMA
 from tests.pipeline.project import Project, ran
 
+KINDS = ("train", "gate", "evaluate")
 NUMBERS = {"f1", "em", "searches", "questions"}
 VARIANTS = ("retrieval_only", "fixed_ranker", "cosearch")
 
@@ -139,20 +140,22 @@ def test_one_edited_key_reruns_one_variant_and_what_follows(reproduced: Project)
 def test_a_new_ablation_is_one_command_and_leaves_with_another(reproduced: Project) -> None:
     cosearch = (sys.executable, "-m", "cosearch")
     row = ("no_gate", "--like", "cosearch", "reward.gamma=0", "--label", "w/o gate")
-    before = reproduced.bytes_of("**/*"), reproduced.tracked()
+    outputs = [f"{kind}/**/*" for kind in (*KINDS, "collected", "identity", "summary", "tables")]
+    before = reproduced.bytes_of(*outputs), reproduced.tracked()
     reproduced.command(*cosearch, "add-row", *row, "--part", "core", "--tables", "ablations")
-    done = reproduced.command("dvc", "repro", "tables@core_1", check=False).stdout
+    done = reproduced.command("dvc", "repro", "tables@core_1").stdout
     table = reproduced.folder / "artifacts/tiny/tables/core_1/ablations_large.md"
     shown = table.read_text("utf-8")
     told = reproduced.command(*cosearch, "remove-row", "no_gate", "--yes").stdout
     reproduced.command("dvc", "repro", "report@core_1")
-    new = {"train@no_gate-0", "gate@no_gate-0", "evaluate@no_gate-0"}
+    new = {f"{kind}@no_gate-0" for kind in KINDS}
     assert ran(done) == {"identity", *new, "collected@core-0", "tables@core_1"}
     assert "| w/o gate |" in shown
     assert all(f"dvc.lock: {title}\n" in told for title in new)
-    assert "to renew it: dvc repro dvc.yaml:report@core_1" in told
-    assert (reproduced.bytes_of("**/*"), reproduced.tracked()) == before
-    assert not [*reproduced.folder.rglob("*no_gate*")]
+    assert "to make them without it: dvc repro report@core_1" in told
+    assert (reproduced.bytes_of(*outputs), reproduced.tracked()) == before
+    assert not [*(reproduced.folder / "artifacts").rglob("*no_gate*")]
+    assert not [*(reproduced.folder / ".runs").rglob("*no_gate*")]
 
 
 def test_equal_commits_give_equal_bytes(reproduced: Project, tmp_path: Any) -> None:
