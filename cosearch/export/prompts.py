@@ -59,11 +59,13 @@ def role_prompts(row: FinishedRow, role: str) -> RolePrompts:
     """The prompts of a role of the row. Raises ValueError where the evaluation made no search."""
     block, rollout = row.playing[role], row.playing["method"]["rollout"]
     prompting = Prompting(block["templates"], block["document"], block["max_document_chars"])
-    limits = {key: value for key, value in block.items() if key.startswith("max_") and value}
+    limits = {key: value for key, value in block.items() if key.startswith("max_")}
     if role == "agent":
         return _agent(row, prompting, limits | {"max_searches": rollout["max_searches"]})
     scorer = row.variant["ranker"] in HEADS
     name = "pair" if scorer else "ranker"
+    for other in ("max_prompt_tokens", "max_turn_tokens") if scorer else ("max_pair_tokens",):
+        del limits[other]
     return RolePrompts(
         role,
         {name: _template(prompting, name)},
