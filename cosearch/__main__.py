@@ -3,9 +3,11 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+PROFILE = "of params.yaml: tiny, mini, paper, or one of your own"
 SCOPE = "core_1, core_3, core_5, all_1, all_3 or all_5: the part, and how many seeds"
 
 
@@ -20,10 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m cosearch", description=__doc__)
-    commands = parser.add_subparsers(required=True)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: Callable[[argparse.Namespace], None], about: str) -> Any:
-        command = commands.add_parser(name, help=about)
+        command = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}."
+        )
         command.set_defaults(run=run)
         return command
 
@@ -31,34 +35,52 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--profile", required=True)
     show.add_argument("--scope", required=True, help=SCOPE)
     results = add("results", _results, "copy the tables of a finished run into the documents")
-    results.add_argument("--profile", default="tiny")
+    results.add_argument("--profile", default="tiny", help=PROFILE)
     results.add_argument("--scope", required=True, help=SCOPE)
     check = add("check", _check, "check params.yaml for every profile")
-    check.add_argument("--profile", default="tiny")
+    check.add_argument("--profile", default="tiny", help=PROFILE)
     add("rows", _rows, "write rows.yaml, which DVC reads, for every profile")
     models = add("models", _models, "record the hashes of a profile's model folders")
-    models.add_argument("--profile", required=True)
+    models.add_argument("--profile", required=True, help=PROFILE)
     add("status", _status, "say what runs, where it is, and what died")
-    fetch = add("fetch", _fetch, "models and data of a profile, from pinned revisions")
-    fetch.add_argument("--profile", required=True)
+    fetch = add("fetch", _fetch, "fetch models and data of a profile, from pinned revisions")
+    fetch.add_argument("--profile", required=True, help=PROFILE)
     doctor = add("doctor", _doctor, "say what this machine can run, and what it lacks")
-    doctor.add_argument("--profile", default="tiny")
-    plan = add("plan", _plan, "tokens, memory, hours and cost of a profile")
-    plan.add_argument("--profile", required=True)
-    plan.add_argument("--gpu", help="a kind of plan.gpus")
-    plan.add_argument("--count", type=int, help="number of GPUs")
-    plan.add_argument("--seeds", type=int, default=1, help="seeds of every row (default 1)")
-    plan.add_argument("--rows", action="store_true", help="a line for every row")
-    plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
-    plan.add_argument("--seed", type=int, default=0)
-    plan.add_argument("--check", type=int, metavar="SEED", help="predicted and measured tokens")
-    init = add("init", _init, "make a profile over your own questions and corpus")
-    init.add_argument("--questions", required=True, type=Path, metavar="FILE.jsonl")
-    init.add_argument("--corpus", required=True, type=Path, metavar="FILE.jsonl")
-    init.add_argument("--name", required=True, help="name of the profile")
-    init.add_argument("--like", default="mini", help="profile to copy the rest from")
-    init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
+    doctor.add_argument("--profile", default="tiny", help=PROFILE)
+    _of_plan(add)
+    _of_init(add)
     return parser
+
+
+def _of_plan(add: Callable[..., Any]) -> None:
+    plan = add("plan", _plan, "say what a profile takes: tokens, memory, hours and cost")
+    plan.add_argument("--profile", required=True, help=PROFILE)
+    plan.add_argument("--gpu", help="a kind of GPU, of plan.gpus in plan.yaml")
+    plan.add_argument("--count", type=int, help="number of GPUs (default: plan.count)")
+    plan.add_argument("--seeds", type=int, default=1, help="seeds of each row (default 1)")
+    plan.add_argument("--rows", action="store_true", help="a line for every row")
+    plan.add_argument("--calibrate", action="store_true", help="print what rollouts show instead")
+    plan.add_argument("--seed", type=int, default=0, help="of --calibrate (default 0)")
+    plan.add_argument(
+        "--check", type=int, metavar="SEED", help="hold predicted tokens against those of a seed"
+    )
+
+
+def _of_init(add: Callable[..., Any]) -> None:
+    init = add("init", _init, "make a profile over your own questions and corpus")
+    add_file = partial(init.add_argument, required=True, type=Path, metavar="FILE.jsonl")
+    add_file("--questions", help='lines such as {"question": "...", "answer": ["..."]}')
+    add_file("--corpus", help='lines such as {"id": "...", "title": "...", "text": "..."}')
+    init.add_argument("--name", required=True, help="of the new profile")
+    init.add_argument(
+        "--like", default="mini", metavar="PROFILE", help="to copy the rest from (default mini)"
+    )
+    init.add_argument(
+        "--kind",
+        default="multi",
+        choices=("single", "multi"),
+        help="whether a question needs one search or more (default multi)",
+    )
 
 
 def _show(chosen: argparse.Namespace) -> None:
