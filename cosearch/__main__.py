@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ LACKS = (
     "error: the commands need the packages of the pipeline: pip install 'cosearch[cpu]', or"
     " 'cosearch[gpu]' for NVIDIA GPUs (in a clone: make setup); cosearch.core needs none"
 )
+PROFILE = "of params.yaml: tiny, mini, paper, or one of your own"
 SCOPE = "core_1, core_3, core_5, all_1, all_3 or all_5: the part, and how many seeds"
 SHOWN = f"{SCOPE}; or here: the rows that were made on this machine"
 
@@ -28,39 +30,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m cosearch", description=__doc__)
-    commands = parser.add_subparsers(required=True)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: Callable[[argparse.Namespace], None], about: str) -> Any:
-        command = commands.add_parser(name, help=about)
+        command = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}."
+        )
         command.set_defaults(run=run)
         return command
 
-    for group in (_of_results, _of_rows, _of_machine, _of_models):
+    for group in (_of_results, _of_rows, _of_machine, _of_plan, _of_models, _of_init):
         group(add)
     return parser
 
 
 def _of_results(add: Callable[..., Any]) -> None:
     show = add("show", _show, "print the tables of a finished run")
-    show.add_argument("--profile", default="tiny")
+    show.add_argument("--profile", default="tiny", help=PROFILE)
     show.add_argument("--scope", required=True, help=SHOWN)
     show.add_argument("--row", help="with --scope here: this row alone")
     report = add("report", _report, "write a report of the rows that were made on this machine")
-    report.add_argument("--profile", default="tiny")
+    report.add_argument("--profile", default="tiny", help=PROFILE)
     add("experiments", _experiments, "say what each DVC experiment changed, and its numbers")
     results = add("results", _results, "copy the tables of a finished run into the documents")
-    results.add_argument("--profile", default="tiny")
+    results.add_argument("--profile", default="tiny", help=PROFILE)
     results.add_argument("--scope", required=True, help=SCOPE)
 
 
 def _of_rows(add: Callable[..., Any]) -> None:
     row = add("row", _row, "train and evaluate one row, and show it beside its reference")
     row.add_argument("name", help="of params.yaml; show --scope here lists them")
-    row.add_argument("--profile", default="tiny")
+    row.add_argument("--profile", default="tiny", help=PROFILE)
     row.add_argument("--seed", type=int, default=0)
     row.add_argument("--jobs", type=int, default=2, help="stages at once (default 2)")
     check = add("check", _check, "check params.yaml for every profile")
-    check.add_argument("--profile", default="tiny")
+    check.add_argument("--profile", default="tiny", help=PROFILE)
     add("rows", _rows, "write rows.yaml, which DVC reads, for every profile")
     new = add("add-row", _add_row, "add a row to params.yaml that is like another row")
     new.add_argument("name", help="lower case letters, digits and underscores")
@@ -76,21 +80,12 @@ def _of_rows(add: Callable[..., Any]) -> None:
 
 def _of_machine(add: Callable[..., Any]) -> None:
     models = add("models", _models, "record the hashes of a profile's model folders")
-    models.add_argument("--profile", required=True)
+    models.add_argument("--profile", required=True, help=PROFILE)
     add("status", _status, "say what runs, where it is, and what died")
-    fetch = add("fetch", _fetch, "models and data of a profile, from pinned revisions")
-    fetch.add_argument("--profile", required=True)
+    fetch = add("fetch", _fetch, "fetch models and data of a profile, from pinned revisions")
+    fetch.add_argument("--profile", required=True, help=PROFILE)
     doctor = add("doctor", _doctor, "say what this machine can run, and what it lacks")
-    doctor.add_argument("--profile", default="tiny")
-    plan = add("plan", _plan, "tokens, memory, hours and cost of a profile")
-    plan.add_argument("--profile", required=True)
-    plan.add_argument("--gpu", help="a kind of plan.gpus")
-    plan.add_argument("--count", type=int, help="number of GPUs")
-    plan.add_argument("--seeds", type=int, default=1, help="seeds of every row (default 1)")
-    plan.add_argument("--rows", action="store_true", help="a line for every row")
-    plan.add_argument("--calibrate", action="store_true", help="habits from rollouts of --seed")
-    plan.add_argument("--seed", type=int, default=0)
-    plan.add_argument("--check", type=int, metavar="SEED", help="predicted and measured tokens")
+    doctor.add_argument("--profile", default="tiny", help=PROFILE)
 
 
 def _of_models(add: Callable[..., Any]) -> None:
@@ -98,20 +93,45 @@ def _of_models(add: Callable[..., Any]) -> None:
     ask.add_argument("question", nargs="?", help="without one: questions are read line by line")
     ask.add_argument("--row", required=True, metavar="ROW-SEED", help="such as cosearch-0")
     ask.add_argument("--against", metavar="ROW-SEED", help="a second row, side by side")
-    ask.add_argument("--profile", default="tiny")
+    ask.add_argument("--profile", default="tiny", help=PROFILE)
     export = add("export", _export, "hand on the models of a finished row, or its rollouts")
     export.add_argument("--row", required=True, help="NAME-SEED, such as cosearch-0")
     export.add_argument("--to", required=True, type=Path, metavar="DIR")
-    export.add_argument("--profile", default="tiny")
+    export.add_argument("--profile", default="tiny", help=PROFILE)
     export.add_argument("--rollouts", action="store_true", help="a data set in place of the models")
     export.add_argument("--license", help="of the models or the data, where it is another")
     export.add_argument("--push", metavar="REPO", help="upload to this repository of the hub")
+
+
+def _of_plan(add: Callable[..., Any]) -> None:
+    plan = add("plan", _plan, "say what a profile takes: tokens, memory, hours and cost")
+    plan.add_argument("--profile", required=True, help=PROFILE)
+    plan.add_argument("--gpu", help="a kind of GPU, of plan.gpus in plan.yaml")
+    plan.add_argument("--count", type=int, help="number of GPUs (default: plan.count)")
+    plan.add_argument("--seeds", type=int, default=1, help="seeds of each row (default 1)")
+    plan.add_argument("--rows", action="store_true", help="a line for every row")
+    plan.add_argument("--calibrate", action="store_true", help="print what rollouts show instead")
+    plan.add_argument("--seed", type=int, default=0, help="of --calibrate (default 0)")
+    plan.add_argument(
+        "--check", type=int, metavar="SEED", help="hold predicted tokens against those of a seed"
+    )
+
+
+def _of_init(add: Callable[..., Any]) -> None:
     init = add("init", _init, "make a profile over your own questions and corpus")
-    init.add_argument("--questions", required=True, type=Path, metavar="FILE.jsonl")
-    init.add_argument("--corpus", required=True, type=Path, metavar="FILE.jsonl")
-    init.add_argument("--name", required=True, help="name of the profile")
-    init.add_argument("--like", default="mini", help="profile to copy the rest from")
-    init.add_argument("--kind", default="multi", choices=("single", "multi"), help="of question")
+    add_file = partial(init.add_argument, required=True, type=Path, metavar="FILE.jsonl")
+    add_file("--questions", help='lines such as {"question": "...", "answer": ["..."]}')
+    add_file("--corpus", help='lines such as {"id": "...", "title": "...", "text": "..."}')
+    init.add_argument("--name", required=True, help="of the new profile")
+    init.add_argument(
+        "--like", default="mini", metavar="PROFILE", help="to copy the rest from (default mini)"
+    )
+    init.add_argument(
+        "--kind",
+        default="multi",
+        choices=("single", "multi"),
+        help="whether a question needs one search or more (default multi)",
+    )
 
 
 def _show(chosen: argparse.Namespace) -> None:

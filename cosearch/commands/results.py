@@ -9,6 +9,8 @@ from cosearch.params.rows_file import graph_target
 
 SHOWN = ("comparisons", "main_large", "main_small", "ablations_large", "grid", "walk_large")
 """Tables of docs/results.md beside the oracle gap, in their order."""
+HEADS = ("difference", "95 % interval", "verdict")
+"""Columns of the short table behind the two scores."""
 MARKS = ("<!-- results: begin -->", "<!-- results: end -->")
 """Lines between which the results stand in a document."""
 DOCUMENTS = (Path("README.md"), Path("docs/results.md"))
@@ -52,11 +54,8 @@ def short_table(paths: Paths, scope: str) -> str:
         raise ValueError(f"{paths.tables(scope)}: no comparisons; run `make repro` first")
     pairs = [(*names.split(" against "), metric, *rest) for names, metric, *rest in rows]
     system = pairs[0][0]
-    heads = (f"{system} against", f"F1 of {system}", "F1 of the other")
-    shown = [
-        f"| {' | '.join((*heads, 'difference', '95 % interval', 'verdict'))} |",
-        "| --- | ---: | ---: | ---: | ---: | --- |",
-    ]
+    heads = (f"{system} against", f"F1 of {system}", "F1 of the other", *HEADS)
+    shown = [f"| {' | '.join(heads)} |", "| --- | ---: | ---: | ---: | ---: | --- |"]
     for left, right, metric, own, other, difference, low, high, verdict, *_ in pairs:
         if (left, metric) == (system, "f1"):
             cells = (right, own, other, difference, f"{low} to {high}", verdict)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from cosearch.data.world import build_world
-from tests.pipeline.project import Project
+from tests.pipeline.project import ROOT, Project
 
 ROW = "cosearch-0"
 
@@ -78,6 +79,9 @@ def test_a_users_folder_comes_to_a_table_with_real_models(tmp_path: Path) -> Non
     write_folder(tmp_path / "mine")
     (tmp_path / "project").mkdir()
     project = Project.copy(tmp_path / "project")
+    (project.folder / "profiles/mini").mkdir(parents=True)
+    for name in ("profile.yaml", "rows.yaml"):
+        shutil.copyfile(ROOT / "profiles/mini" / name, project.folder / "profiles/mini" / name)
     project.command("dvc", "init", "-q", "--no-scm")
     lines = init(project)
     lacks = project.command("python", "-m", "cosearch", "doctor", "--profile", "mine", check=False)
