@@ -5,23 +5,26 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from cosearch.data.corpus import Corpus
 from cosearch.files.artifacts import Paths, read_json, write_bytes, write_text
 from cosearch.paper.check import check_paper
-from cosearch.report.curves import learning_curves, png, svg
+from cosearch.report.curves import Curves, adaptive_svg, png, svg
 from cosearch.report.episodes import Episodes, read_episodes
 from cosearch.report.figures import groups_figure, training_figure, training_rounds
+from cosearch.report.glance import glance
 from cosearch.report.markup import (
     GateVerdict,
     Highlight,
+    PanelPicture,
     Picture,
+    Report,
     ReportSection,
     manifest_table,
     render,
     verdict_table,
 )
+from cosearch.report.origins import row_origins
 from cosearch.statistics.comparisons import compare
 from cosearch.statistics.results import Result, row_of
 from cosearch.tables.evidence import Evidence, Gates
@@ -39,6 +42,8 @@ from cosearch.tables.publish import (
     training_tables,
 )
 
+FIRST = "figure_2"
+"""The curves that stand on the first screen."""
 EPISODES = 24
 """Trajectories shown per run and round; the page's size bounds them further."""
 
@@ -49,22 +54,33 @@ def write_report(paths: Paths, found: Evidence, target: Path) -> None:
     The page shows measured seconds, which differ from run to run, so dvc.lock names report.md only.
     """
     pictures = []
-    for name, title, figure in report_figures(found):
-        pictures.append(Picture(name, title, svg(figure)))
-        write_text(target / f"{name}.svg", pictures[-1].svg)
-        write_bytes(target / f"{name}.png", png(figure))
+    for name, title, curves in report_figures(found):
+        pictures.append(picture_of(name, title, curves))
+        write_text(target / f"{name}.svg", svg(curves.figure()))
+        write_bytes(target / f"{name}.png", png(curves.figure()))
     profile = found.scope.profile
-    pages = render(
+    report = Report(
         title=f"CoSearch: results of profile {profile}",
         summary=f"{len(found.results.by_system)} evaluated systems,"
         f" {sum(map(len, found.runs.values()))} training runs.",
         note=found.scope.note("Every number on this page was computed by this pipeline"),
         highlights=list(highlights(found)),
         sections=sections(paths, found, pictures),
+        intervals=glance(found),
+        origins=row_origins(paths, found),
         episodes=browsed(paths, found),
     )
+    pages = render(report)
     write_text(target / "report.html", pages.html)
     write_text(target / "report.md", pages.markdown)
+
+
+def picture_of(name: str, title: str, curves: Curves) -> Picture:
+    """The curves as the page shows them, each panel by itself."""
+    panels = [
+        PanelPicture(curves.summary(panel), adaptive_svg(figure)) for panel, figure in curves.each()
+    ]
+    return Picture(name, title, tuple(panels), tuple(curves.runs), curves.note, name == FIRST)
 
 
 def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list[ReportSection]:
@@ -91,7 +107,7 @@ def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list
     ]
 
 
-def report_figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
+def report_figures(found: Evidence) -> Iterator[tuple[str, str, Curves]]:
     """Name, title and figure: Figures 2 and 3 from the rollouts, and the curves of every run."""
     label = found.scope.label
     shown = [name for name in found.tables.training_curves if name in found.runs]
@@ -110,7 +126,7 @@ def report_figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
     curves = read_curves(found)
     held = [p for p in PANELS if any(p.column in f.columns for fs in curves.values() for f in fs)]
     if held:
-        figure = learning_curves(curves, held, note=found.scope.note(), published={})
+        figure = Curves(curves, held, found.scope.note(), {})
         yield "curves", "Learning curves of every run", figure
 
 
