@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from math import ceil
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -42,6 +43,8 @@ _STYLE: dict[Any, Any] = {
 }
 _ACROSS = 2
 _PANEL_INCHES = (3.6, 2.5)
+_TITLE_SIGNS = 36
+"""The longest line of a panel's title."""
 
 Runs = Mapping[str, Sequence[pl.DataFrame]]
 """Label -> the per-round rows of each seed."""
@@ -120,7 +123,7 @@ def _draw(axes: Axes, panel: Panel, runs: Runs) -> None:
             mean["round"], mean[panel.column], color=colour, ls=dashes, lw=1.6, label=label,
             marker=marker,
         )  # fmt: skip
-    axes.set_title(panel.label, loc="left")
+    axes.set_title(fill(panel.label, _TITLE_SIGNS), loc="left")
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 

@@ -1,12 +1,14 @@
 """The first screen of the report: differences, data sets and numbers of documents as pictures."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cosearch.params.rows import Comparison, TableBlock
 from cosearch.report.intervals import IntervalPicture, IntervalRow
 from cosearch.scores.averages import Average, single_sets
-from cosearch.statistics.comparisons import compare, value_interval
-from cosearch.statistics.results import NOT_RUN
+from cosearch.statistics.bootstrap import Interval
+from cosearch.statistics.comparisons import Seeds, compare, value_interval
+from cosearch.statistics.results import NOT_RUN, ResultSet, set_means
 from cosearch.tables.contrasts import interval_note
 from cosearch.tables.evidence import Evidence
 from cosearch.tables.grid import read_grid
@@ -26,7 +28,7 @@ def differences(found: Evidence) -> IntervalPicture:
     rows = []
     for one in found.comparisons:
         label = f"{scope.label(one.left)} against {scope.label(one.right)}"
-        label += "" if one.metric == "f1" else f", {one.metric}"
+        label += "" if one.metric == "f1" else f", {one.metric.replace('hit_', 'Hit@')}"
         rows.append(_difference(found, one, label, "Declared comparisons"))
     for row in others:
         one = Comparison(left=row.system, right=full.system, metric="f1")
@@ -35,7 +37,8 @@ def differences(found: Evidence) -> IntervalPicture:
         "differences",
         "What is better than what",
         f"Differences in F1 ({scope.average} average) unless the line names another measure."
-        f" {interval_note(found.results.statistics)}.",
+        f" {interval_note(found.results.statistics)}."
+        " A full dot: the interval lies on one side of 0. An empty dot: it holds 0.",
         ("Difference",),
         [row for row in rows if row.status != NOT_RUN],
         head="Left against right",
@@ -53,11 +56,11 @@ def by_documents(found: Evidence) -> IntervalPicture:
     """F1 of the methods of Table 4 at every K."""
     grid = read_grid(found.results, found.tables.grid, found.k_of, found.top_k)
     chosen = grid.results_of(found.results)
-    f1, look, statistics = chosen.scope.f1, chosen.average, chosen.statistics
+    look = chosen.average
     rows = [
         IntervalRow(
             f"K = {k}",
-            (value_interval(seeds, f1, look, statistics),),
+            (_value(chosen, seeds, look),),
             (seeds[0].system,),
             label,
         )
@@ -79,17 +82,23 @@ def by_data_set(found: Evidence) -> Iterator[IntervalPicture]:
             "F1 with its interval, all data sets on one scale.",
             tuple(looks),
             list(_data_set_rows(found, block, list(looks.values()))),
-            parts=2,
+            parts=3,
         )
 
 
 def _data_set_rows(
     found: Evidence, block: TableBlock, looks: list[Average]
 ) -> Iterator[IntervalRow]:
-    results, f1 = found.results, found.scope.f1
+    results = found.results
     for row in block.rows:
         seeds, why = results.seeds_of(row.system), results.missing(row.system)
         if why != NOT_RUN:
-            measured = (value_interval(seeds, f1, look, results.statistics) for look in looks)
-            intervals = () if why else tuple(measured)
+            intervals = () if why else tuple(_value(results, seeds, look) for look in looks)
             yield IntervalRow(row.label, intervals, (row.system,), status=why)
+
+
+def _value(results: ResultSet, seeds: Seeds, look: Average) -> Interval:
+    """The interval of an average, around the very number that the tables print."""
+    f1 = results.scope.f1
+    interval = value_interval(seeds, f1, look, results.statistics)
+    return replace(interval, estimate=look.of(set_means(seeds, f1, look.weights)))

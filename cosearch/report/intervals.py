@@ -19,28 +19,32 @@ _STEPS = (1, 2, 2.5, 5, 10)
 
 @dataclass(frozen=True)
 class Scale:
-    """From the first to the last of ``ticks``."""
+    """From ``low`` to ``high``; ``ticks`` are round values between them."""
 
+    low: float
+    high: float
     ticks: tuple[float, ...]
 
     @classmethod
     def over(cls, values: Iterable[float], parts: int) -> "Scale":
-        """A scale that holds 0 and all values, with about ``parts`` round steps."""
+        """A scale that holds 0 and all values, with at most ``parts`` round steps."""
         every = [0.0, *values]
-        locator = MaxNLocator(nbins=parts, steps=_STEPS)
-        return cls(tuple(map(float, locator.tick_values(min(every), max(every)))))
+        low, high = min(every), max(every)
+        ticks = map(float, MaxNLocator(nbins=parts, steps=_STEPS).tick_values(low, high))
+        return cls(low, high, tuple(tick for tick in ticks if low <= tick <= high))
 
     def at(self, value: float) -> str:
         """The place of a value, in percent of the width."""
-        low, high = self.ticks[0], self.ticks[-1]
-        return f"{_MARGIN + (100 - 2 * _MARGIN) * (value - low) / (high - low):.2f}%"
+        share = (value - self.low) / ((self.high - self.low) or 1.0)
+        return f"{_MARGIN + (100 - 2 * _MARGIN) * share:.2f}%"
 
 
 @dataclass(frozen=True)
 class IntervalRow:
     """A line: its label and an interval in each column, or a ``status`` in their place.
 
-    ``systems``: the systems behind the cells. ``group``: the heading that it stands under.
+    ``systems``: the systems behind the cells, the one that the line is about first.
+    ``group``: the heading that it stands under.
     """
 
     label: str
@@ -62,6 +66,11 @@ class IntervalPicture:
     head: str = "System"
     signed: bool = False
     parts: int = 5
+
+    @property
+    def alone(self) -> bool:
+        """True if a line has one strip, with its numbers beside it instead of below."""
+        return len(self.columns) == 1
 
     @cached_property
     def scale(self) -> Scale:

@@ -50,12 +50,14 @@ _UNSEEN = (
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """The decision of a gate about a row, and the measures behind it."""
+    """The decision of a gate about a row, and the measures behind it. ``variant``: what was trained
+    for the row."""
 
     subject: str
     check: str
     passed: bool
     evidence: str
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,11 @@ def render(report: Report) -> Pages:
 def verdict_table(verdicts: Sequence[GateVerdict], profile: str) -> Table:
     """Gate verdicts as given; a row that failed is withheld from the tables of results."""
     rows = [
-        PrintedRow(one.subject, (one.check, "passed" if one.passed else "failed", one.evidence))
+        PrintedRow(
+            one.subject,
+            (one.check, "passed" if one.passed else "failed", one.evidence),
+            systems=(one.variant,),
+        )
         for one in verdicts
     ]
     columns = tuple(Column(name, text=True) for name in ("check", "verdict", "evidence"))

@@ -3,10 +3,16 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from markupsafe import Markup, escape
 
-_BUTTON = Markup('<button type="button" class="word" popovertarget="word-{}">{}</button>')
+_BUTTON = Markup(
+    '<span class="whole">{}<button type="button" class="word" popovertarget="word-{}">{}</button>{}'
+    "</span>"
+)
+_OPENING, _CLOSING = "([", ")],.:;"
+"""Signs that stay on the line of their word."""
 
 
 @dataclass(frozen=True)
@@ -17,14 +23,14 @@ class Words:
     spellings: Mapping[str, str]
 
     @classmethod
-    def of(cls, entries: Mapping[str, Mapping[str, object]]) -> "Words":
+    def of(cls, entries: Mapping[str, Mapping[str, Any]]) -> "Words":
         """The words of words.yaml. Raises ValueError for a spelling that two words have."""
         spellings: dict[str, str] = {}
         for word, entry in entries.items():
             for spelling in (word, *entry.get("also", ())):
                 if spellings.setdefault(spelling, word) != word:
                     raise ValueError(f"words.yaml: {spelling!r} is a spelling of two words")
-        return cls({word: str(entry["means"]) for word, entry in entries.items()}, spellings)
+        return cls({word: entry["means"] for word, entry in entries.items()}, spellings)
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -52,8 +58,12 @@ class Marker:
             word = self._word(found[0])
             if word not in self.done:
                 self.done.add(word)
-                parts += [escape(text[end : found.start()]), _BUTTON.format(slug(word), found[0])]
-                end = found.end()
+                before, after = text[end : found.start()], text[found.end() :]
+                opening = before[len(before.rstrip(_OPENING)) :]
+                closing = after[: len(after) - len(after.lstrip(_CLOSING))]
+                button = _BUTTON.format(opening, slug(word), found[0], closing)
+                parts += [escape(before.removesuffix(opening)), button]
+                end = found.end() + len(closing)
         return Markup("").join([*parts, escape(text[end:])])
 
     def rest(self, texts: list[str]) -> list[Markup]:

@@ -56,8 +56,9 @@ def write_report(paths: Paths, found: Evidence, target: Path) -> None:
     pictures = []
     for name, title, curves in report_figures(found):
         pictures.append(picture_of(name, title, curves))
-        write_text(target / f"{name}.svg", svg(curves.figure()))
-        write_bytes(target / f"{name}.png", png(curves.figure()))
+        figure = curves.figure()
+        write_text(target / f"{name}.svg", svg(figure))
+        write_bytes(target / f"{name}.png", png(figure))
     profile = found.scope.profile
     report = Report(
         title=f"CoSearch: results of profile {profile}",
@@ -181,7 +182,8 @@ def training_cost(paths: Paths, found: Evidence) -> Iterator[Table]:
             seconds = read_json(path)["seconds"] if path.is_file() else {}
             cells = (*(seconds.get(phase) for phase in phases), seconds.get("total"))
             label = found.scope.label(variant)
-            rows.append(PrintedRow(f"{label}, seed {seed}", (*cells, sampled_tokens(folder))))
+            cells = (*cells, sampled_tokens(folder))
+            rows.append(PrintedRow(f"{label}, seed {seed}", cells, systems=(variant,)))
     if rows:
         names = (*(phase.replace("_", " ") for phase in phases), "total")
         columns = [Column(name, 1, clock=True) for name in names]
@@ -220,7 +222,7 @@ def gate_verdicts(gates: Gates) -> Iterator[GateVerdict]:
             f" identity {measures['identity_share']:.3f}"
         )
         passed = not verdict["refused"]
-        yield GateVerdict(f"{variant} (seed {seed})", "reads content", passed, evidence)
+        yield GateVerdict(f"{variant} (seed {seed})", "reads content", passed, evidence, variant)
 
 
 def manifest_rows(paths: Paths) -> Iterator[dict[str, str | int]]:
