@@ -17,11 +17,11 @@ from cosearch.tables.publish import main_blocks
 
 def glance(found: Evidence) -> list[IntervalPicture]:
     """The pictures that the scope has rows for."""
-    pictures = [differences(found), by_documents(found), *by_data_set(found)]
-    return [picture for picture in pictures if any(row.intervals for row in picture.rows)]
+    pictures = [_differences(found), _by_documents(found), *_by_data_set(found)]
+    return [picture for picture in pictures if picture.rows]
 
 
-def differences(found: Evidence) -> IntervalPicture:
+def _differences(found: Evidence) -> IntervalPicture:
     """The declared comparisons and the ablations as one picture, with verdicts."""
     scope, ablations = found.scope, found.tables.ablations
     full, *others = ablations.rows
@@ -52,7 +52,7 @@ def _difference(found: Evidence, one: Comparison, label: str, group: str) -> Int
     return IntervalRow(label, intervals, (one.left, one.right), group, outcome.status)
 
 
-def by_documents(found: Evidence) -> IntervalPicture:
+def _by_documents(found: Evidence) -> IntervalPicture:
     """F1 of the methods of Table 4 at every K."""
     grid = read_grid(found.results, found.tables.grid, found.k_of, found.top_k)
     chosen = grid.results_of(found.results)
@@ -71,7 +71,7 @@ def by_documents(found: Evidence) -> IntervalPicture:
     return IntervalPicture("by_documents", "By number of documents", note, ("F1",), rows)
 
 
-def by_data_set(found: Evidence) -> Iterator[IntervalPicture]:
+def _by_data_set(found: Evidence) -> Iterator[IntervalPicture]:
     """F1 of every system of Table 2 on every data set, one picture per size of the agent."""
     for block in main_blocks(found):
         chosen = found.results.of_block(block)

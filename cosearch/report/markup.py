@@ -28,7 +28,7 @@ PAGE_BYTES = 6_000_000
 
 _PAGE = files("cosearch.report") / "page"
 _STYLE = PALETTE + (_PAGE / "report.css").read_text("utf-8")
-_WORDS = Words.of(yaml.safe_load((_PAGE / "words.yaml").read_text("utf-8")))
+WORDS = Words.of(yaml.safe_load((_PAGE / "words.yaml").read_text("utf-8")))
 _TEMPLATES = Environment(
     loader=PackageLoader("cosearch.report", "page"),
     autoescape=True,
@@ -117,7 +117,7 @@ class ReportSection:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Content:
     """What the pages are made of.
 
     ``summary``: what was run. ``note``: which profile made the numbers. ``highlights``: key numbers
@@ -149,7 +149,7 @@ class Pages:
     markdown: str
 
 
-def render(report: Report) -> Pages:
+def render(report: Content) -> Pages:
     """The report as HTML and as Markdown.
 
     Pictures of intervals, origins, trajectories and the measured seconds stand on the HTML page
@@ -188,7 +188,7 @@ def manifest_table(manifest: Sequence[Mapping[str, str | int]], profile: str) ->
     return Table("manifest", "Data sets", note, profile, columns, tuple(rows), head="Data set")
 
 
-def _html(report: Report) -> str:
+def _html(report: Content) -> str:
     """The page. Trajectories fill it up to ``PAGE_BYTES``."""
     episodes = report.episodes
     if episodes is None:
@@ -200,7 +200,7 @@ def _html(report: Report) -> str:
     return _document(report, markup(episodes, fit_episodes(episodes, budget), PAGE_BYTES))
 
 
-def _document(report: Report, browser: str) -> str:
+def _document(report: Content, browser: str) -> str:
     first = [*report.intervals, *(one for one in report.pictures if one.first)]
     links = [("glance", "At a glance")] if first else []
     links += [(one.name, one.title) for one in report.sections]
@@ -213,7 +213,7 @@ def _document(report: Report, browser: str) -> str:
         links=[*links, ("words", "Words")],
         linked={one.name for one in report.origins},
         codes={stage.fingerprint: stage.code for stage in stages},
-        words=_WORDS,
+        words=WORDS,
         not_run=NOT_RUN,
         policy=_policy(bool(browser)),
         style=Markup(_STYLE),
@@ -230,7 +230,7 @@ def _policy(scripted: bool) -> str:
     )
 
 
-def _markdown(report: Report) -> str:
+def _markdown(report: Content) -> str:
     parts = [f"# {escape_markdown(report.title)}", f"> {escape_markdown(report.note)}"]
     parts += [escape_markdown(report.summary)] if report.summary else []
     if report.highlights:

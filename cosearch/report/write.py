@@ -14,11 +14,11 @@ from cosearch.report.episodes import Episodes, read_episodes
 from cosearch.report.figures import groups_figure, training_figure, training_rounds
 from cosearch.report.glance import glance
 from cosearch.report.markup import (
+    Content,
     GateVerdict,
     Highlight,
     PanelPicture,
     Picture,
-    Report,
     ReportSection,
     manifest_table,
     render,
@@ -60,7 +60,7 @@ def write_report(paths: Paths, found: Evidence, target: Path) -> None:
         write_text(target / f"{name}.svg", svg(figure))
         write_bytes(target / f"{name}.png", png(figure))
     profile = found.scope.profile
-    report = Report(
+    report = Content(
         title=f"CoSearch: results of profile {profile}",
         summary=f"{len(found.results.by_system)} evaluated systems,"
         f" {sum(map(len, found.runs.values()))} training runs.",

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.chromium import Tab, find_chromium, running
-from tests.flows.pages import SIZE, drawn, picture, turn, visit
+from tests.flows.pages import SIZE, drawn, turn, visit
 from tests.flows.ui import Prefect
 
 
@@ -33,7 +33,7 @@ def main() -> None:
             if not drawn(tab):
                 sys.exit(f"error: {run}: the graph is not drawn")
             path = folder / f"ui_{name}.png"
-            path.write_bytes(picture(tab))
+            path.write_bytes(tab.picture())
             print(path)
 
 
