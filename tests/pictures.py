@@ -116,7 +116,7 @@ def watched() -> Iterator[Prefect]:
     with tempfile.TemporaryDirectory() as folder, serving_ui(Path(folder)) as prefect:
         os.environ |= {"PREFECT_API_URL": prefect.url, "PREFECT_HOME": f"{folder}/.prefect"}
         project = Project.make(Path(folder) / "project")
-        project.command(sys.executable, "-m", "flows.reproduce", "report@core_1")
+        project.command(sys.executable, "-m", "flows.reproduce", "evaluate@cosearch-0")
         yield prefect
 
 

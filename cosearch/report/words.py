@@ -7,10 +7,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-_BUTTON = Markup(
-    '<span class="whole">{}<button type="button" class="word" popovertarget="word-{}">{}</button>{}'
-    "</span>"
-)
+_BUTTON = Markup('<button type="button" class="word" popovertarget="word-{}">{}</button>')
+_WHOLE = Markup('<span class="whole">{}{}{}</span>')
 _OPENING, _CLOSING = "([", ")],.:;"
 """Signs that stay on the line of their word."""
 
@@ -61,8 +59,9 @@ class Marker:
                 before, after = text[end : found.start()], text[found.end() :]
                 opening = before[len(before.rstrip(_OPENING)) :]
                 closing = after[: len(after) - len(after.lstrip(_CLOSING))]
-                button = _BUTTON.format(opening, slug(word), found[0], closing)
-                parts += [escape(before.removesuffix(opening)), button]
+                button = _BUTTON.format(slug(word), found[0])
+                held = _WHOLE.format(opening, button, closing) if opening or closing else button
+                parts += [escape(before.removesuffix(opening)), held]
                 end = found.end() + len(closing)
         return Markup("").join([*parts, escape(text[end:])])
 

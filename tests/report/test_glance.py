@@ -113,4 +113,4 @@ def test_strips_carry_their_numbers_as_words():
     assert f"<title>{title}</title>" in html
     assert len(re.findall('class="strip above"', html)) == 1
     assert "[+0.050, +0.150]" in html
-    assert re.search(r'<td class="status" colspan="2">C: <span.*withheld', html)
+    assert re.search(r'<td class="status" colspan="2">C: <button[^>]*>withheld<', html)

@@ -25,7 +25,7 @@ from cosearch.tables.main import main_table
 from cosearch.tables.panels import Panel
 
 STAGE = StageOrigin(
-    "identity/x.json", "evaluate@cosearch-0", {"a": {"b": 1}}, {"models/x": "0" * 64}, {"x.py": "1"}
+    "identity/x.json", "evaluate@x-0", {"a": {"b": 1}}, {"models/x": "0" * 64}, {"x.py": "1"}
 )
 HOSTILE = "<script src=//evil.example/x.js></script><img src=x onerror=alert(1)> & $\\frac{$"
 
