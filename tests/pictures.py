@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from PIL import Image
 from rich.console import Console
 from rich.text import Text
 
@@ -40,6 +41,7 @@ SCREENS = {
 COMMANDS = {"doctor": "python -m cosearch doctor --profile tiny"}
 """Picture -> the command whose output it shows."""
 COLUMNS = 100
+COLOURS = 256
 READY = "[...document.images].every(one => one.complete)"
 
 
@@ -121,9 +123,10 @@ def watched() -> Iterator[Prefect]:
 
 
 def save(name: str, png: bytes) -> None:
-    """Write a picture and say where it is."""
+    """Write a picture in few colours, which makes it small, and say where it is."""
     path = IMAGES / f"{name}.png"
-    path.write_bytes(png)
+    with Image.open(io.BytesIO(png)) as taken:
+        taken.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     print(path.relative_to(ROOT))
 
 
