@@ -42,7 +42,7 @@ export PREFECT_HOME ?= $(abspath .runs/prefect)
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro repro-all row ui flow mini paper-data report base-models locks gpu-lock doctor test test-vllm gpu-smoke test-extended check clean
+.PHONY: setup repro repro-all row ui flow mini paper-data report base-models locks gpu-lock doctor test test-vllm gpu-smoke test-extended check pictures clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
@@ -149,6 +149,9 @@ gpu-smoke: setup  ## one tiny round on a GPU: make gpu-smoke EXTRAS=gpu,dev
 
 test-extended: setup
 	python -m pytest -m "not vllm"
+
+pictures: setup  ## the pictures of the documents: of the last report, of commands, of Prefect's UI
+	python -m tests.pictures
 
 clean:
 	rm -rf .runs artifacts/tiny artifacts/mini

@@ -1,5 +1,6 @@
 """A headless Chromium, driven over the pipe that it speaks its DevTools protocol on."""
 
+import base64
 import json
 import os
 import select
@@ -93,9 +94,21 @@ class Tab:
         look = f"const look = () => {condition} ? done() : setTimeout(look, 10); look();"
         self.run(f"new Promise(done => {{ {look} }})")
 
-    def press(self, key: str) -> None:
+    def press(self, key: str, text: str | None = None) -> None:
+        """Press a key; ``text`` is what it types, if not its name."""
         for kind in ("keyDown", "keyUp"):
-            self.ask("Input.dispatchKeyEvent", type=kind, key=key, text=key)
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, text=text or key)
+
+    def screen(self, width: int, height: int, *, dark: bool = False) -> None:
+        """Look at pages on a screen of so many pixels, under a light or a dark scheme."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.ask("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.ask("Emulation.setEmulatedMedia", features=[scheme])
+
+    def picture(self, **clip: Any) -> bytes:
+        """What the screen shows, as PNG."""
+        return base64.b64decode(self.ask("Page.captureScreenshot", format="png", **clip)["data"])
 
     @property
     def requests(self) -> list[str]:

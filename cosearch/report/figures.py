@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from cosearch.paper.published import OURS, figure_curve
-from cosearch.report.curves import learning_curves
+from cosearch.report.curves import Curves
 from cosearch.statistics.scope import Scope
 from cosearch.tables.groups import AFTER, BEFORE, round_files, round_number
 from cosearch.tables.panels import Panel
@@ -86,7 +85,7 @@ def _round(path: Path, top_k: int) -> dict[str, float | None]:
 
 def training_figure(
     runs: Mapping[str, Sequence[pl.DataFrame]], *, top_k: int, scope: Scope
-) -> Figure:
+) -> Curves:
     """Figure 2: one line per variant.
 
     ``runs``: label of a variant -> ``training_rounds`` of each seed.
@@ -105,10 +104,10 @@ def training_figure(
     if published:
         sources.append("Dashed: the paper, its Figure 2b as relevance reward, 2c as searches")
     note = scope.note(*sources)
-    return learning_curves(runs, panels, note=note, published=published)
+    return Curves(runs, panels, note, published)
 
 
-def groups_figure(runs: Sequence[pl.DataFrame], *, label: str, scope: Scope) -> Figure:
+def groups_figure(runs: Sequence[pl.DataFrame], *, label: str, scope: Scope) -> Curves:
     """Figure 3 of one variant: ``runs`` is ``groups.group_rounds`` of each seed.
 
     The paper's curves are of CoSearch with the large agent, so they are drawn over the variant of
@@ -125,7 +124,7 @@ def groups_figure(runs: Sequence[pl.DataFrame], *, label: str, scope: Scope) -> 
             for phase in phases
         }
     note = scope.note(f"{label}: groups of ranker calls before and after the k_min filter")
-    return learning_curves(phases, _GROUP_PANELS, note=note, published=published)
+    return Curves(phases, _GROUP_PANELS, note, published)
 
 
 def _paper_training(label: str) -> pl.DataFrame:

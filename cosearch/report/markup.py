@@ -1,24 +1,45 @@
 """The report: one self-contained HTML page, and the same as Markdown.
 
 The page loads nothing from a network. Its content policy forbids that and allows one style and,
-where there are trajectories to browse, one script, both by hash. Every text is escaped, because
-questions, passages and outputs of models are untrusted.
+where there are trajectories to browse, one script, both by hash. The templates escape every text,
+because questions, passages and outputs of models are untrusted.
 """
 
 import base64
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
 from cosearch.report.browser import SCRIPT, fit_episodes, markup, source_hash
+from cosearch.report.curves import PALETTE
 from cosearch.report.episodes import Episodes
+from cosearch.report.intervals import IntervalPicture
+from cosearch.report.origins import RowOrigin
+from cosearch.report.words import Words, slug
+from cosearch.statistics.results import NOT_RUN
 from cosearch.tables.layout import Column, PrintedRow, Table, cell_text, escape_markdown
 
 PAGE_BYTES = 6_000_000
 """Largest size of the HTML page; trajectories beyond it are left out."""
 
-_STYLE = (files("cosearch.report") / "page" / "report.css").read_text("utf-8")
+_PAGE = files("cosearch.report") / "page"
+_STYLE = PALETTE + (_PAGE / "report.css").read_text("utf-8")
+WORDS = Words.of(yaml.safe_load((_PAGE / "words.yaml").read_text("utf-8")))
+_TEMPLATES = Environment(
+    loader=PackageLoader("cosearch.report", "page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {
+    "base64": lambda text: base64.b64encode(text.encode("utf-8")).decode("ascii"),
+    "slug": slug,
+}
 _UNSEEN = (
     {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
     | dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}")
@@ -29,21 +50,38 @@ _UNSEEN = (
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """The decision of a gate about a row, and the measures behind it."""
+    """The decision of a gate about a row, and the measures behind it. ``variant``: what was trained
+    for the row."""
 
     subject: str
     check: str
     passed: bool
     evidence: str
+    variant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPicture:
+    """One panel as an SVG. ``alt``: what it shows, in words."""
+
+    alt: str
+    svg: str
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure. The Markdown refers to ``name``.svg beside it; the HTML carries ``svg`` itself."""
+    """A figure. The Markdown refers to ``name``.svg beside it; the HTML carries its panels itself.
+
+    ``legend``: the labels of the lines, in the order of their colours. ``first``: it stands on the
+    first screen of the HTML.
+    """
 
     name: str
     title: str
-    svg: str
+    panels: tuple[PanelPicture, ...]
+    legend: tuple[str, ...] = ()
+    note: str = ""
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +117,31 @@ class ReportSection:
 
 
 @dataclass(frozen=True, slots=True)
+class Content:
+    """What the pages are made of.
+
+    ``summary``: what was run. ``note``: which profile made the numbers. ``highlights``: key numbers
+    of the Markdown; in their place the HTML has ``intervals``, pictures of the first screen.
+    ``origins``: the rows that numbers lead to. ``episodes``: trajectories to browse. A section
+    without tables, pictures and note is left out.
+    """
+
+    title: str
+    summary: str
+    note: str
+    highlights: Sequence[Highlight]
+    sections: Sequence[ReportSection]
+    intervals: Sequence[IntervalPicture] = ()
+    origins: Sequence[RowOrigin] = ()
+    episodes: Episodes | None = None
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """The pictures of all sections."""
+        return [picture for section in self.sections for picture in section.pictures]
+
+
+@dataclass(frozen=True, slots=True)
 class Pages:
     """A report as HTML and as Markdown."""
 
@@ -86,41 +149,27 @@ class Pages:
     markdown: str
 
 
-def render(
-    *,
-    title: str,
-    summary: str,
-    note: str,
-    highlights: Sequence[Highlight],
-    sections: Sequence[ReportSection],
-    episodes: Episodes | None = None,
-) -> Pages:
-    """The report of one profile. A section without tables, pictures and note is left out.
+def render(report: Content) -> Pages:
+    """The report as HTML and as Markdown.
 
-    ``summary``: what was run. ``note``: which profile made the numbers; it stands on top.
-    ``episodes``: trajectories to browse. They and the measured seconds stand on the HTML page only,
-    so that equal runs write equal Markdown.
+    Pictures of intervals, origins, trajectories and the measured seconds stand on the HTML page
+    only, so that equal runs write equal Markdown.
     """
-    filled = [one for one in sections if one.tables or one.pictures or one.note]
-    top = _Top(title, summary, note, highlights)
+    filled = [one for one in report.sections if one.tables or one.pictures or one.note]
     timeless = [replace(one, tables=tuple(t.timeless() for t in one.tables)) for one in filled]
-    return Pages(_html(top, filled, episodes), _markdown(top, timeless))
-
-
-@dataclass(frozen=True, slots=True)
-class _Top:
-    """The texts above the first section."""
-
-    title: str
-    summary: str
-    note: str
-    highlights: Sequence[Highlight]
+    return Pages(
+        _html(replace(report, sections=filled)), _markdown(replace(report, sections=timeless))
+    )
 
 
 def verdict_table(verdicts: Sequence[GateVerdict], profile: str) -> Table:
     """Gate verdicts as given; a row that failed is withheld from the tables of results."""
     rows = [
-        PrintedRow(one.subject, (one.check, "passed" if one.passed else "failed", one.evidence))
+        PrintedRow(
+            one.subject,
+            (one.check, "passed" if one.passed else "failed", one.evidence),
+            systems=(one.variant,),
+        )
         for one in verdicts
     ]
     columns = tuple(Column(name, text=True) for name in ("check", "verdict", "evidence"))
@@ -139,30 +188,36 @@ def manifest_table(manifest: Sequence[Mapping[str, str | int]], profile: str) ->
     return Table("manifest", "Data sets", note, profile, columns, tuple(rows), head="Data set")
 
 
-def _html(top: _Top, sections: Sequence[ReportSection], episodes: Episodes | None) -> str:
+def _html(report: Content) -> str:
     """The page. Trajectories fill it up to ``PAGE_BYTES``."""
+    episodes = report.episodes
     if episodes is None:
-        return _document(top, sections, "")
+        return _document(report, "")
     none = replace(episodes, chosen=())
-    bare = _document(top, sections, markup(none, fit_episodes(none, 0), PAGE_BYTES))
+    bare = _document(report, markup(none, fit_episodes(none, 0), PAGE_BYTES))
     # 200 bytes are left for the sentences about how many trajectories are shown.
     budget = PAGE_BYTES - len(bare.encode("utf-8")) - 200
-    return _document(top, sections, markup(episodes, fit_episodes(episodes, budget), PAGE_BYTES))
+    return _document(report, markup(episodes, fit_episodes(episodes, budget), PAGE_BYTES))
 
 
-def _document(top: _Top, sections: Sequence[ReportSection], browser: str) -> str:
-    links = [(one.name, one.title) for one in sections]
+def _document(report: Content, browser: str) -> str:
+    first = [*report.intervals, *(one for one in report.pictures if one.first)]
+    links = [("glance", "At a glance")] if first else []
+    links += [(one.name, one.title) for one in report.sections]
     links += [("episodes", "Trajectories")] if browser else []
-    anchors = "".join(f'<a href="#section-{name}">{html.escape(t)}</a>' for name, t in links)
-    title = html.escape(top.title)
-    body = "\n".join((_html_top(top), *map(_html_section, sections), browser))
-    page = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(bool(browser))}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f'<header><b>{title}</b><nav aria-label="Sections">{anchors}</nav></header>\n'
-        f"<main>\n{body}\n</main>\n</body>\n</html>\n"
+    links += [("rows", "Rows")] if report.origins else []
+    stages = [stage for one in report.origins for stage in one.stages]
+    page = _TEMPLATES.get_template("page.html.j2").render(
+        report=report,
+        first=first,
+        links=[*links, ("words", "Words")],
+        linked={one.name for one in report.origins},
+        codes={stage.fingerprint: stage.code for stage in stages},
+        words=WORDS,
+        not_run=NOT_RUN,
+        policy=_policy(bool(browser)),
+        style=Markup(_STYLE),
+        browser=Markup(browser),
     )
     return page.translate(_UNSEEN)
 
@@ -175,48 +230,12 @@ def _policy(scripted: bool) -> str:
     )
 
 
-def _html_top(top: _Top) -> str:
-    items = "".join(
-        f"<li>{html.escape(one.label)}<b>{html.escape(one.text())}</b>"
-        f"<small>{html.escape(one.note)}</small></li>"
-        for one in top.highlights
-    )
-    return (
-        f'<h1>{html.escape(top.title)}</h1>\n<p class="note">{html.escape(top.note)}</p>\n'
-        f"<p>{html.escape(top.summary)}</p>\n"
-        + (f'<ul class="highlights">{items}</ul>' if items else "")
-    )
-
-
-def _html_section(section: ReportSection) -> str:
-    heading = f"<h2>{html.escape(section.title)}</h2>"
-    words = [f"<p>{html.escape(section.note)}</p>"] if section.note else []
-    parts = [heading, *words, *map(_html_picture, section.pictures), *map(_boxed, section.tables)]
-    return f'<section id="section-{section.name}">\n' + "\n".join(parts) + "\n</section>"
-
-
-def _boxed(table: Table) -> str:
-    """A table in a scrolling box of its own. Texts are escaped, so only real tags are replaced."""
-    boxed = table.html().replace("<table>", '<div class="box" tabindex="0"><table>')
-    return boxed.replace("</table>", "</table></div>")
-
-
-def _html_picture(picture: Picture) -> str:
-    """The picture as an image, so that a script or a style inside it has no effect on the page."""
-    data = base64.b64encode(picture.svg.encode("utf-8")).decode("ascii")
-    title = html.escape(picture.title)
-    return (
-        f"<figure><figcaption><b>{title}</b></figcaption>\n"
-        f'<img alt="{title}" src="data:image/svg+xml;base64,{data}"></figure>'
-    )
-
-
-def _markdown(top: _Top, sections: Sequence[ReportSection]) -> str:
-    parts = [f"# {escape_markdown(top.title)}", f"> {escape_markdown(top.note)}"]
-    parts += [escape_markdown(top.summary)] if top.summary else []
-    if top.highlights:
-        parts.append("\n".join(map(_markdown_highlight, top.highlights)))
-    for section in sections:
+def _markdown(report: Content) -> str:
+    parts = [f"# {escape_markdown(report.title)}", f"> {escape_markdown(report.note)}"]
+    parts += [escape_markdown(report.summary)] if report.summary else []
+    if report.highlights:
+        parts.append("\n".join(map(_markdown_highlight, report.highlights)))
+    for section in report.sections:
         parts.append(f"## {escape_markdown(section.title)}")
         parts += [escape_markdown(section.note)] if section.note else []
         parts += [f"![{escape_markdown(p.title)}]({p.name}.svg)" for p in section.pictures]

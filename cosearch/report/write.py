@@ -5,25 +5,28 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from matplotlib.figure import Figure
 
 from cosearch.data.corpus import Corpus
 from cosearch.evaluation.whole import TRAJECTORIES
 from cosearch.files.artifacts import Paths, read_json, write_bytes, write_text
 from cosearch.paper.check import check_paper
 from cosearch.params.rows import PARTS
-from cosearch.report.curves import learning_curves, png, svg
+from cosearch.report.curves import Curves, adaptive_svg, png, svg
 from cosearch.report.episodes import Episodes, read_episodes
 from cosearch.report.figures import groups_figure, training_figure, training_rounds
+from cosearch.report.glance import glance
 from cosearch.report.markup import (
+    Content,
     GateVerdict,
     Highlight,
+    PanelPicture,
     Picture,
     ReportSection,
     manifest_table,
     render,
     verdict_table,
 )
+from cosearch.report.origins import row_origins
 from cosearch.report.tested import add_tested
 from cosearch.statistics.comparisons import compare
 from cosearch.statistics.results import Result, row_of
@@ -42,6 +45,8 @@ from cosearch.tables.publish import (
     training_tables,
 )
 
+FIRST = "figure_2"
+"""The curves that stand on the first screen."""
 EPISODES = 24
 """Trajectories sampled per run and round; the page's size bounds them further."""
 QUESTIONS = 48
@@ -56,22 +61,34 @@ def write_report(paths: Paths, found: Evidence, target: Path) -> None:
     The page shows measured seconds, which differ from run to run, so dvc.lock names report.md only.
     """
     pictures = []
-    for name, title, figure in report_figures(found):
-        pictures.append(Picture(name, title, svg(figure)))
-        write_text(target / f"{name}.svg", pictures[-1].svg)
+    for name, title, curves in report_figures(found):
+        pictures.append(picture_of(name, title, curves))
+        figure = curves.figure()
+        write_text(target / f"{name}.svg", svg(figure))
         write_bytes(target / f"{name}.png", png(figure))
     profile = found.scope.profile
-    pages = render(
+    report = Content(
         title=f"CoSearch: results of profile {profile}",
         summary=f"{len(found.results.by_system)} evaluated systems,"
         f" {sum(map(len, found.runs.values()))} training runs.",
         note=found.scope.note("Every number on this page was computed by this pipeline"),
         highlights=list(highlights(found)),
         sections=sections(paths, found, pictures),
+        intervals=glance(found),
+        origins=row_origins(paths, found),
         episodes=browsed(paths, found),
     )
+    pages = render(report)
     write_text(target / "report.html", pages.html)
     write_text(target / "report.md", pages.markdown)
+
+
+def picture_of(name: str, title: str, curves: Curves) -> Picture:
+    """The curves as the page shows them, each panel by itself."""
+    panels = [
+        PanelPicture(curves.summary(panel), adaptive_svg(figure)) for panel, figure in curves.each()
+    ]
+    return Picture(name, title, tuple(panels), tuple(curves.runs), curves.note, name == FIRST)
 
 
 def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list[ReportSection]:
@@ -86,6 +103,7 @@ def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list
     training = (*training_tables(found), *training_cost(paths, found))
     manifest = (manifest_table(list(manifest_rows(paths)), profile),)
     return [
+        ReportSection("claims", "Claims", tables=tuple(claim_tables(found))),
         ReportSection(
             "results", "Results", tables=(*result_tables(found), *oracle_gap_tables(found))
         ),
@@ -100,7 +118,13 @@ def sections(paths: Paths, found: Evidence, pictures: Sequence[Picture]) -> list
     ]
 
 
-def report_figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
+def claim_tables(found: Evidence) -> list[Table]:
+    """What a scope claims, and whether it holds: the first tables below the pictures. No claim is
+    declared yet, so this section is left out."""
+    return []
+
+
+def report_figures(found: Evidence) -> Iterator[tuple[str, str, Curves]]:
     """Name, title and figure: Figures 2 and 3 from the rollouts, and the curves of every run."""
     label = found.scope.label
     shown = [name for name in found.tables.training_curves if name in found.runs]
@@ -119,7 +143,7 @@ def report_figures(found: Evidence) -> Iterator[tuple[str, str, Figure]]:
     curves = read_curves(found)
     held = [p for p in PANELS if any(p.column in f.columns for fs in curves.values() for f in fs)]
     if held:
-        figure = learning_curves(curves, held, note=found.scope.note(), published={})
+        figure = Curves(curves, held, found.scope.note(), {})
         yield "curves", "Learning curves of every run", figure
 
 
@@ -186,7 +210,8 @@ def training_cost(paths: Paths, found: Evidence) -> Iterator[Table]:
             seconds = read_json(path)["seconds"] if path.is_file() else {}
             cells = (*(seconds.get(phase) for phase in phases), seconds.get("total"))
             label = found.scope.label(variant)
-            rows.append(PrintedRow(f"{label}, seed {seed}", (*cells, sampled_tokens(folder))))
+            cells = (*cells, sampled_tokens(folder))
+            rows.append(PrintedRow(f"{label}, seed {seed}", cells, systems=(variant,)))
     if rows:
         names = (*(phase.replace("_", " ") for phase in phases), "total")
         columns = [Column(name, 1, clock=True) for name in names]
@@ -225,7 +250,7 @@ def gate_verdicts(gates: Gates) -> Iterator[GateVerdict]:
             f" identity {measures['identity_share']:.3f}"
         )
         passed = not verdict["refused"]
-        yield GateVerdict(f"{variant} (seed {seed})", "reads content", passed, evidence)
+        yield GateVerdict(f"{variant} (seed {seed})", "reads content", passed, evidence, variant)
 
 
 def manifest_rows(paths: Paths) -> Iterator[dict[str, str | int]]:

@@ -56,6 +56,7 @@ DATA: Mapping[str, str] = {
     "cosearch.core.prompts": "cosearch/core/templates",
     "cosearch.paper.published": "cosearch/paper/expected",
     "cosearch.report.browser": "cosearch/report/page",
+    "cosearch.report.curves": "cosearch/report/page",
     "cosearch.report.markup": "cosearch/report/page",
 }
 """Modules that read package data -> the folder of it."""

@@ -14,7 +14,8 @@ def block_rows(
     rows = []
     for row in block.rows:
         why = chosen.missing(row.system)
-        rows.append(PrintedRow(row.label, tuple(cells(row)) if why is None else (), why))
+        found = tuple(cells(row)) if why is None else ()
+        rows.append(PrintedRow(row.label, found, why, systems=(row.system,)))
     return tuple(rows)
 
 

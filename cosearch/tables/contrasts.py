@@ -58,6 +58,7 @@ def _comparison_row(results: ResultSet, one: Comparison) -> PrintedRow:
             outcome.detectable,
             " ".join(f"{difference:+.3f}" for difference in outcome.by_seed),
         ),
+        systems=("", one.left, one.right, *[one.left] * 6),
     )
 
 
@@ -99,7 +100,8 @@ def _detectable_rows(chosen: ResultSet, pair: Detectable) -> list[PrintedRow]:
         return [PrintedRow(label(pair.left), (), "no seed in common")]
     looks = sets_and_kinds(chosen.kinds) | every_average(chosen.kinds, chosen.question_counts)
     return [
-        PrintedRow(name, _detectable_cells(chosen, look, shared)) for name, look in looks.items()
+        PrintedRow(name, _detectable_cells(chosen, look, shared), systems=(pair.left,))
+        for name, look in looks.items()
     ]
 
 

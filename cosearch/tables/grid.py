@@ -113,7 +113,7 @@ def _change_row(chosen: ResultSet, grid: DocumentGrid, label: str, k: int) -> Pr
         return PrintedRow(f"{label}, K={k}", (), why)
     f1, statistics = chosen.scope.f1, chosen.statistics
     interval = mean_interval(ours, base, f1, chosen.average, statistics)
-    return PrintedRow(f"{label}, K={k}", interval_cells(interval))
+    return PrintedRow(f"{label}, K={k}", interval_cells(interval), systems=(ours[0].system,))
 
 
 def _row(chosen: ResultSet, grid: DocumentGrid, label: str, published: str | None) -> PrintedRow:
@@ -130,11 +130,14 @@ def _row(chosen: ResultSet, grid: DocumentGrid, label: str, published: str | Non
         if k != grid.default_k
     ]
     cells: list[Cell] = [*(values.get(k) for k in by_k), *changes]
+    systems = [seeds[0].system if seeds else "" for seeds in by_k.values()]
+    systems += [system for k, system in zip(by_k, systems, strict=True) if k != grid.default_k]
     if published is not None:
         paper = grid_cells(label, published)
         cells += [paper.get(k) for k in by_k]
+        systems += [""] * len(by_k)
     basis = {f"K={k}/{name}": v for k, cells in means.items() for name, v in cells.items()}
-    return PrintedRow(label, tuple(cells), basis=basis)
+    return PrintedRow(label, tuple(cells), basis=basis, systems=tuple(systems))
 
 
 def _of_k(look: Average, k: int) -> Average:

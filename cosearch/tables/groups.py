@@ -117,15 +117,15 @@ def _measures(groups: Sequence[Sequence[CallRow]]) -> dict[str, float | None]:
 def groups_table(runs: Mapping[str, Sequence[pl.DataFrame]], *, scope: Scope) -> Table:
     """What the k_min filter keeps, per variant.
 
-    ``runs``: label of a variant -> ``group_rounds`` of each seed. All rounds and seeds are pooled:
+    ``runs``: variant -> ``group_rounds`` of each seed. All rounds and seeds are pooled:
     shares count every group once, rewards every call once.
     """
     rows = []
-    for label, seeds in runs.items():
-        frame = pl.concat(seeds)
+    for variant, seeds in runs.items():
+        label, frame = scope.label(variant), pl.concat(seeds)
         before, after = (frame.filter(pl.col("phase") == phase) for phase in (BEFORE, AFTER))
-        rows.append(PrintedRow(f"{label}, {BEFORE}", _pooled(before, before)))
-        rows.append(PrintedRow(f"{label}, {AFTER}", _pooled(after, before)))
+        for phase, pooled in ((BEFORE, _pooled(before, before)), (AFTER, _pooled(after, before))):
+            rows.append(PrintedRow(f"{label}, {phase}", pooled, systems=(variant,)))
     return Table(
         "groups",
         "Groups of ranker calls, before and after small ones are dropped (Figure 3)",

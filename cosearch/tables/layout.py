@@ -1,15 +1,15 @@
-"""A table as data, and its four forms: Markdown, CSV, LaTeX and HTML.
+"""A table as data, and its forms as text: Markdown, CSV and LaTeX.
 
 A table that names averages checks them when it is made: in every row the cell of an average must be
 the average of the row's cells before rounding.
 """
 
 import csv
-import html
 import io
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cosearch.scores.averages import Average
 
@@ -46,6 +46,8 @@ class PrintedRow:
     drawn above it.
 
     ``basis``: numbers by name that are not printed but that a printed average is taken of.
+    ``systems``: the system whose numbers these are; where the cells are of several systems, one
+    for each cell, empty where a cell is of none.
     """
 
     label: str
@@ -53,6 +55,13 @@ class PrintedRow:
     status: str | None = None
     ruled: bool = False
     basis: Mapping[str, float] = field(default_factory=dict)
+    systems: tuple[str, ...] = ()
+
+    def system_of(self, place: int) -> str | None:
+        """The system behind the cell at ``place``; None where no system alone is."""
+        if len(self.systems) == 1:
+            return self.systems[0]
+        return (self.systems[place] or None) if self.systems else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +96,12 @@ class Table:
     def timeless(self) -> "Table":
         """The table without its columns of seconds."""
         kept = [place for place, column in enumerate(self.columns) if not column.clock]
-        rows = [
-            replace(row, cells=tuple(row.cells[place] for place in kept) if row.cells else ())
-            for row in self.rows
-        ]
+
+        def cut(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            whole = len(values) == len(self.columns)
+            return tuple(values[place] for place in kept) if whole else values
+
+        rows = [replace(row, cells=cut(row.cells), systems=cut(row.systems)) for row in self.rows]
         columns = tuple(self.columns[place] for place in kept)
         return replace(self, columns=columns, rows=tuple(rows))
 
@@ -121,7 +132,7 @@ class Table:
         lines = [f"### {escape_markdown(self.title)}", "", escape_markdown(self.note), ""]
         marks = ["---" if column.text else "---:" for column in self.columns]
         lines += [_piped(map(escape_markdown, head)), _piped(["---", *marks])]
-        lines += [_piped(map(escape_markdown, self._texts(row))) for row in self.rows]
+        lines += [_piped(map(escape_markdown, self.texts(row))) for row in self.rows]
         if self.footnotes:
             lines += ["", *(f"- {escape_markdown(footnote)}" for footnote in self.footnotes)]
         return "\n".join(lines) + "\n"
@@ -148,40 +159,15 @@ class Table:
         lines += [" & ".join(map(_latex, head)) + r" \\", r"\midrule"]
         for row in self.rows:
             lines += [r"\midrule"] if row.ruled else []
-            cells = [_latex(cell) for cell in self._texts(row)]
+            cells = [_latex(cell) for cell in self.texts(row)]
             if row.status is not None:
                 span = rf"\multicolumn{{{len(self.columns)}}}{{c}}"
                 cells = [cells[0], f"{span}{{{_latex(row.status)}}}"]
             lines.append(" & ".join(cells) + r" \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
 
-    def html(self) -> str:
-        """A ``figure`` element; every text is escaped."""
-        head = "".join(
-            f"<th{_side(column)}>{html.escape(column.name)}</th>" for column in self.columns
-        )
-        body = "\n".join(self._html_row(row) for row in self.rows)
-        notes = "".join(f"<li>{html.escape(footnote)}</li>" for footnote in self.footnotes)
-        return (
-            f'<figure id="{html.escape(self.name)}">\n'
-            f"<figcaption><b>{html.escape(self.title)}</b> {html.escape(self.note)}</figcaption>\n"
-            f"<table>\n<thead><tr><th>{html.escape(self.head)}</th>{head}</tr></thead>\n"
-            f"<tbody>\n{body}\n</tbody>\n</table>\n"
-            + (f"<ul>{notes}</ul>\n" if notes else "")
-            + "</figure>\n"
-        )
-
-    def _html_row(self, row: PrintedRow) -> str:
-        label, *cells = (html.escape(cell) for cell in self._texts(row))
-        start = ('<tr class="ruled">' if row.ruled else "<tr>") + f"<th>{label}</th>"
-        if row.status is not None:
-            span = len(self.columns)
-            return f'{start}<td class="status" colspan="{span}">{html.escape(row.status)}</td></tr>'
-        pairs = zip(cells, self.columns, strict=True)
-        return start + "".join(f"<td{_side(of)}>{cell}</td>" for cell, of in pairs) + "</tr>"
-
-    def _texts(self, row: PrintedRow) -> list[str]:
-        """The row as texts; a status stands in the first cell."""
+    def texts(self, row: PrintedRow) -> list[str]:
+        """The row as a reader sees it; a status stands in the first cell."""
         if row.status is not None:
             return [row.label, row.status, *[_EMPTY] * (len(self.columns) - 1)]
         pairs = zip(row.cells, self.columns, strict=True)
@@ -196,10 +182,6 @@ def cell_text(cell: Cell, column: Column) -> str:
         return str(cell)
     text = f"{cell:{'+' if column.signed else ''}.{column.digits}f}"
     return text.replace("-", "+" if column.signed else "") if float(text) == 0 else text
-
-
-def _side(column: Column) -> str:
-    return ' class="text"' if column.text else ""
 
 
 def _exact(cell: Cell) -> str:

@@ -102,7 +102,8 @@ def _rows(
         row = declared.get(label)
         why = chosen.missing(None if row is None else row.system)
         cells, basis = ((), {}) if row is None or why is not None else numbers(row)
-        rows.append(PrintedRow(label, cells, why, number == len(methods()), basis))
+        systems = () if row is None else (row.system,)
+        rows.append(PrintedRow(label, cells, why, number == len(methods()), basis, systems))
     return tuple(rows)
 
 

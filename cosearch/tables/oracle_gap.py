@@ -100,7 +100,7 @@ def oracle_table(results: ResultSet, pair: OraclePair) -> Table:
             PrintedRow(label, (), states[label] or "the other side is missing") for label in sides
         ]
     else:
-        rows = _rows({gap.name: gap for gap in gaps(chosen, pair)}, results.statistics.level)
+        rows = _rows({gap.name: gap for gap in gaps(chosen, pair)}, pair, results.statistics.level)
         average = over_kinds(chosen.average, scope.kinds)
     if backbone := scope.published(pair.backbone):
         rows += _published_rows(backbone)
@@ -120,21 +120,22 @@ def oracle_table(results: ResultSet, pair: OraclePair) -> Table:
     )
 
 
-def _rows(found: Mapping[str, Gap], level: float) -> list[PrintedRow]:
+def _rows(found: Mapping[str, Gap], pair: OraclePair, level: float) -> list[PrintedRow]:
     shown = [found.get(name) for name in (*KINDS, "average")]
 
-    def row(label: str, cell: Callable[[Gap], Cell]) -> PrintedRow:
-        return PrintedRow(label, tuple(None if gap is None else cell(gap) for gap in shown))
+    def row(label: str, cell: Callable[[Gap], Cell], system: str = pair.oracle) -> PrintedRow:
+        cells = tuple(None if gap is None else cell(gap) for gap in shown)
+        return PrintedRow(label, cells, systems=(system,))
 
     return [
-        row("Standard", lambda gap: gap.standard),
+        row("Standard", lambda gap: gap.standard, pair.standard),
         row("Oracle", lambda gap: gap.oracle),
         row("Relative gain", lambda gap: _percent(gap.relative_gain, signed=True)),
         row("Difference", lambda gap: f"{gap.interval.estimate:+.3f}"),
         row(f"{level:.0%} interval", lambda gap: _span(gap.interval)),
         row("Verdict", lambda gap: gap.interval.verdict),
-        row("Not shown, of calls", lambda gap: _percent(gap.calls_headroom, scale=100)),
-        row("Not shown, of questions", lambda gap: _percent(gap.questions_headroom, scale=100)),
+        row("Not shown, of calls", lambda gap: _share(gap.calls_headroom), pair.standard),
+        row("Not shown, of questions", lambda gap: _share(gap.questions_headroom), pair.standard),
     ]
 
 
@@ -157,8 +158,12 @@ def _gain(gains: Mapping[str, float], name: str) -> str | None:
     return _percent(gains.get(name), signed=True)
 
 
-def _percent(value: float | None, *, scale: float = 1, signed: bool = False) -> str | None:
-    return None if value is None else f"{scale * value:{'+' if signed else ''}.1f} %"
+def _share(value: float | None) -> str | None:
+    return None if value is None else _percent(100 * value)
+
+
+def _percent(value: float | None, *, signed: bool = False) -> str | None:
+    return None if value is None else f"{value:{'+' if signed else ''}.1f} %"
 
 
 def _span(interval: Interval) -> str:

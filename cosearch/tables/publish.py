@@ -90,7 +90,7 @@ def behaviour_tables(found: Evidence, seconds: Mapping[str, float] | None = None
 def training_tables(found: Evidence) -> Iterator[Table]:
     """Groups before and after the k_min filter."""
     frames = {
-        found.scope.label(variant): [
+        variant: [
             group_rounds(folder / "rollouts", found.groups[variant])
             for folder in found.runs[variant]
         ]

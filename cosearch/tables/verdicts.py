@@ -64,7 +64,7 @@ def _rows(chosen: ResultSet, row: TableRow, backbone: str) -> Iterator[PrintedRo
     """One row per data set that the paper prints and one for the average, or why there is none."""
     why = chosen.missing(row.system)
     if why is not None:
-        yield PrintedRow(row.label, (), why)
+        yield PrintedRow(row.label, (), why, systems=(row.system,))
         return
     paper, scope = main_cells(row.label, backbone), chosen.scope
     looks = single_sets(chosen.datasets) | {f"avg ({scope.average})": chosen.average}
@@ -76,4 +76,4 @@ def _rows(chosen: ResultSet, row: TableRow, backbone: str) -> Iterator[PrintedRo
         printed = look.of(paper)
         difference = ours.estimate - printed
         cells = (printed, ours.estimate, difference, ours.low, ours.high, verdict(printed, ours))
-        yield PrintedRow(f"{row.label}, {name}", cells)
+        yield PrintedRow(f"{row.label}, {name}", cells, systems=(row.system,))

@@ -1,10 +1,8 @@
 """Opens pages of the Prefect UI in a browser, and reads their text and their graph."""
 
-import base64
 import io
 import json
 import time
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -42,11 +40,6 @@ def turn(tab: Tab, label: str, *texts: str) -> None:
     tab.until(f"{json.dumps(texts)}.every(text => {TEXT}.includes(text))")
 
 
-def picture(tab: Tab, **clip: Any) -> bytes:
-    """What the page looks like, as PNG."""
-    return base64.b64decode(tab.ask("Page.captureScreenshot", format="png", **clip)["data"])
-
-
 def drawn(tab: Tab) -> bool:
     """Whether the graph, which is painted and not written, comes to show nodes of runs that ended
     well, bright green on dark, and to rest."""
@@ -54,7 +47,7 @@ def drawn(tab: Tab) -> bool:
     tab.until(f"{CANVAS}?.width > 0")
     last = b""
     while time.monotonic() < until:
-        taken = picture(tab, clip=tab.run(CANVAS))
+        taken = tab.picture(clip=tab.run(CANVAS))
         if taken == last and _green(taken) > NODE_PIXELS:
             return True
         last = taken

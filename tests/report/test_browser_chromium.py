@@ -4,7 +4,14 @@ import pytest
 
 from cosearch.core.types import Passage
 from cosearch.params.rows import OraclePair
-from cosearch.report.markup import Highlight, Picture, ReportSection, render
+from cosearch.report.markup import (
+    Content,
+    Highlight,
+    PanelPicture,
+    Picture,
+    ReportSection,
+    render,
+)
 from cosearch.tables import main
 from cosearch.tables.oracle_gap import oracle_table
 from tests.chromium import Tab
@@ -58,7 +65,7 @@ def page(tmp_path_factory, results, rollouts):
     status = {"cosearch": HOSTILE}
     pair = OraclePair(name="large", backbone=None, standard="retrieval_only", oracle="oracle")
     passages = {id: Passage(id, HOSTILE, HOSTILE) for id in ("p0", "p2")}
-    pages = render(
+    report = Content(
         title=f"Report {HOSTILE}",
         summary=HOSTILE,
         note=HOSTILE,
@@ -71,11 +78,12 @@ def page(tmp_path_factory, results, rollouts):
                     main.main_table(rollouts.set_of(results, status=status), rollouts.block()),
                     oracle_table(rollouts.set_of(results), pair),
                 ),
-                pictures=(Picture("p", HOSTILE, SVG),),
+                pictures=(Picture("p", HOSTILE, (PanelPicture(HOSTILE, SVG),)),),
             )
         ],
         episodes=scenes.episodes(sample(), **passages),
     )
+    pages = render(report)
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(pages.html, "utf-8")
     return path

@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from cosearch.core.types import Passage
 from cosearch.report import markup as report_page
 from cosearch.report.browser import SCRIPT, embed, fit_episodes, markup, pack_episode, source_hash
-from cosearch.report.markup import Highlight, ReportSection, render
+from cosearch.report.markup import Content, Highlight, ReportSection, render
 from tests.report import scenes
 
 VOID = {"meta", "input", "img"}
@@ -46,14 +47,15 @@ class Tree(HTMLParser):
 
 
 def page_of(episodes, text="t"):
-    return render(
+    report = Content(
         title=text,
         summary=text,
         note=text,
         highlights=[Highlight(text, 0.5, text, (0.25, 0.75))],
-        sections=[ReportSection("words", text, note=text)],
+        sections=[ReportSection("sayings", text, note=text)],
         episodes=episodes,
-    ).html
+    )
+    return render(report).html
 
 
 def data_of(page):
@@ -167,7 +169,7 @@ def test_the_policy_admits_the_one_script_and_the_one_style_by_hash():
     page = page_of(scenes.episodes([scenes.episode()]))
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
-    assert policy == (
+    assert unescape(policy) == (
         f"default-src 'none'; script-src {source_hash(SCRIPT)}; style-src {source_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )

@@ -39,8 +39,10 @@ def figures_of(trained, rollouts, profile, label="CoSearch"):
     scope = rollouts.scope(profile)
     rows = training_rounds(folder, top_k=3)
     return [
-        training_figure({label: [rows, rows]}, top_k=3, scope=scope),
-        groups_figure([group_rounds(folder / "rollouts", RULES)], label=label, scope=scope),
+        training_figure({label: [rows, rows]}, top_k=3, scope=scope).figure(),
+        groups_figure(
+            [group_rounds(folder / "rollouts", RULES)], label=label, scope=scope
+        ).figure(),
     ]
 
 

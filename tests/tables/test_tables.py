@@ -266,7 +266,7 @@ def test_the_rule_of_the_scope_picks_the_f1(results, rollouts):
 def test_every_face_of_every_table_is_the_same_bytes_twice(results, rollouts):
     first, second = (
         [
-            (table.markdown(), table.csv(), table.latex(), table.html())
+            (table.markdown(), table.csv(), table.latex())
             for table in every_table(given, rollouts.scope(), rollouts, {"direct": "why"})
         ]
         for given in (results, results[::-1])
