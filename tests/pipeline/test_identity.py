@@ -25,6 +25,7 @@ CARRIED = {
     "cosearch.files.durable": "files/artifacts.py writes with it",
     "cosearch.files.hashes": "run/stage.py holds models against their record",
     "cosearch.files.model_record": "run/stage.py holds models against their record",
+    "stages": "the package itself only says how Ctrl-C ends a process that still loads",
 }
 """Modules that every stage has loaded because its frame uses them, which counts for no identity."""
 LAZY = ("judge-0", "zerosearch-0", "cross_encoder-0")
