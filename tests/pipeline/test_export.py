@@ -84,7 +84,8 @@ def test_vllm_serves_an_exported_model_as_its_card_says(models: Path) -> None:
     code = examples(models / "agent" / "README.md")[1]
     small = code.replace('LLM(".")', 'LLM(".", gpu_memory_utilization=0.3, enforce_eager=True)')
     assert small != code
-    assert is_turn(run_alone(small, models / "agent").splitlines()[-1])
+    told = run_alone(small, models / "agent")  # among lines of vLLM's own
+    assert any(map(is_turn, told.splitlines()))
 
 
 def test_an_exported_model_is_the_trained_one(models: Path, reproduced: Project) -> None:
