@@ -253,7 +253,8 @@ def tested(tmp_path_factory):
     """A page with one trajectory of training, and three test questions of three systems."""
     systems = ("CoSearch", "Fixed Ranker", HOSTILE)
     found = scenes.with_tests(scenes.episodes([scenes.episode()]), systems, 3)
-    pages = render(title="t", summary="", note="", highlights=[], sections=[], episodes=found)
+    report = Content(title="t", summary="", note="", highlights=[], sections=[], episodes=found)
+    pages = render(report)
     path = tmp_path_factory.mktemp("tested") / "report.html"
     path.write_text(pages.html, "utf-8")
     return path

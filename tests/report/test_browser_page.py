@@ -146,12 +146,12 @@ def test_trajectories_without_room_are_dropped_whole_and_the_page_says_so(monkey
 
 
 def test_a_test_question_is_held_with_all_its_systems_or_not_at_all(monkeypatch):
-    monkeypatch.setattr(report_page, "PAGE_BYTES", 60_000)
+    monkeypatch.setattr(report_page, "PAGE_BYTES", 80_000)
     trained = [scenes.episode(sample=at, question="long " * 300) for at in range(40)]
     page = page_of(scenes.with_tests(scenes.episodes(trained), "abc", 20, question="long " * 300))
     held = data_of(page)["episodes"]
     tested = [one for one in held if one["round"] is None]
-    assert len(page.encode("utf-8")) <= 60_000
+    assert len(page.encode("utf-8")) <= 80_000
     questions = {one["question_id"] for one in tested}
     assert 0 < len(questions) < 20 and len(tested) == 3 * len(questions)
     assert {one["id"] for one in tested} == {f"{s}/test/{q}/0" for s in "abc" for q in questions}
