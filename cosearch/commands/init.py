@@ -6,30 +6,22 @@ a copy of another profile's, comments included, with other data and models. No o
 params.yaml changes.
 """
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from dvc.utils.serialize import dumps_yaml
 
-from cosearch.data.corpus import passages_of
-from cosearch.data.formats import FORMATS, SourceRow, sniff
-from cosearch.data.questions import order_key
+from cosearch.data.formats import SourceRow
+from cosearch.data.own_files import assign_splits, check_corpus, check_questions
 from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import write_jsonl, write_text
-from cosearch.files.hashes import hash_file
+from cosearch.files.hashes import hash_path
 from cosearch.files.model_record import record_models
 from cosearch.params.rows_file import write_rows
 from cosearch.params.settings import load_settings
 
-SHOWN_FAULTS = 5
-SHARES = (0.6, 0.8, 1.0)
-"""Cumulative shares of train, dev and test in hash order, for rows that name no split."""
-Parsed = TypeVar("Parsed")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -81,7 +73,7 @@ def make_profile(
     places = f"profile: {name}\nroot: ../..\nfolder: profiles/{name}\n"
     write_text(folder / "profile.yaml", f"# See ../../profile.yaml.\n{places}{launch}\n")
     _link(folder, name, like, root)
-    source = f"{questions.name} {hash_file(questions)}, {corpus.name} {hash_file(corpus)}"
+    source = f"{questions.name} {hash_path(questions)}, {corpus.name} {hash_path(corpus)}"
     place = os.path.relpath(corpus.resolve(), root.resolve())
     data = data_block(name, kind, place, source)
     params = root / "params.yaml"
@@ -90,60 +82,6 @@ def make_profile(
     write_rows(made, folder)
     record_models(name, made.model_folders(), root)
     return NewProfile(name, counts, passages)
-
-
-def check_questions(path: Path) -> list[tuple[str, SourceRow]]:
-    """Read questions of any known format. Returns (id, row) pairs.
-
-    Raises ValueError that names the first faulty rows.
-    """
-    form: list[str] = []
-    seen: set[str] = set()
-
-    def parse(number: int, record: dict[str, object]) -> tuple[str, SourceRow]:
-        if not form and (found := sniff(record)):
-            form.append(found)
-        if not form:
-            raise ValueError(f"no known format has keys {sorted(record)}")
-        row = FORMATS[form[0]].parse(record)
-        if not any(gold.strip() for gold in row.golds):
-            raise ValueError("no gold answer")
-        id_ = _new(row.id or str(number), seen)
-        return id_, row
-
-    return _rows(path, parse)
-
-
-def check_corpus(path: Path) -> int:
-    """Count the passages. Raises ValueError that names the first faulty rows."""
-    seen: set[str] = set()
-
-    def parse(number: int, record: dict[str, object]) -> int:
-        found = passages_of(record)
-        for passage in found:
-            if not passage.text:
-                raise ValueError(f"passage {passage.title!r} has no text")
-            if passage.id:
-                _new(passage.id, seen)
-        return len(found)
-
-    return sum(_rows(path, parse))
-
-
-def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
-    """The split of each row: the one that it names, if all rows name one, else one by hash order.
-
-    Hash order depends on ids only, so a row keeps its split if the rows change places.
-    """
-    named = [row.split for _, row in rows]
-    if all(split in SPLITS for split in named):
-        return [split for split in named if split]
-    order = sorted(range(len(rows)), key=lambda index: order_key("init", rows[index][0]))
-    splits = [""] * len(rows)
-    for place, index in enumerate(order):
-        share = (place + 1) / len(rows)
-        splits[index] = next(s for s, upto in zip(SPLITS, SHARES, strict=True) if share <= upto)
-    return splits
 
 
 def data_block(name: str, kind: str, corpus: str, source: str) -> str:
@@ -224,40 +162,6 @@ def _link(folder: Path, name: str, like: str, root: Path) -> None:
     models = root / "models" / name
     if not models.is_symlink():
         models.symlink_to(like)
-
-
-def _rows(path: Path, parse: Callable[[int, dict[str, object]], Parsed]) -> list[Parsed]:
-    good, faults = [], []
-    for number, line in _lines(path):
-        try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError(f"{type(record).__name__}, not an object")
-            good.append(parse(number, record))
-        except KeyError as error:
-            faults.append(f"line {number}: no key {error}")
-        except (ValueError, TypeError, AttributeError) as error:
-            faults.append(f"line {number}: {error}")
-    if faults:
-        shown = "; ".join(faults[:SHOWN_FAULTS])
-        raise ValueError(f"{path}: {len(faults)} of {len(good) + len(faults)} rows: {shown}")
-    if not good:
-        raise ValueError(f"{path}: no rows")
-    return good
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
-    with path.open(encoding="utf-8") as lines:
-        yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-
-
-def _new(id_: str, seen: set[str]) -> str:
-    if id_ in seen:
-        raise ValueError(f"duplicate id {id_!r}")
-    seen.add(id_)
-    return id_
 
 
 def _unified(pair: tuple[str, SourceRow], split: str) -> dict[str, object]:
