@@ -1,8 +1,7 @@
 """Passages of published files, told apart by the keys of each row. Their text stays as it is.
 
-Two things of a file say how its text was stored, and its first rows show them: whether wiki-18's
-``contents`` carry the quoting of a CSV export, and whether the sentences of a context carry the
-blanks between them.
+The first rows of a file show how its text was stored: whether ``contents`` carry the quoting of
+wiki-18's CSV export, and whether the sentences of a context carry the blanks between them.
 """
 
 import re
@@ -17,6 +16,7 @@ from cosearch.data.records import Numbered, Record, read_records
 from cosearch.data.values import read_id, read_string, read_table, shown
 
 _HEAD_ROWS = 1000
+_CARRIED_SHARE = 0.1
 _BODIES = ("body", "sentences", "content", "paragraph_text", "text")
 """Keys of a paragraph's text in published contexts."""
 _ODD_QUOTES = re.compile(r'(?<!")"(?:"")*(?!")')
@@ -24,8 +24,10 @@ _ODD_QUOTES = re.compile(r'(?<!")"(?:"")*(?!")')
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """``doubled``: quotes are doubled in contents. ``glue``: what stands between sentences."""
+    """``quoted``: titles in contents are in quotes, unless they are one word. ``doubled``: quotes
+    inside are doubled. ``glue``: what stands between sentences."""
 
+    quoted: bool
     doubled: bool
     glue: str
 
@@ -52,15 +54,14 @@ def open_style(records: Numbered) -> tuple[TextStyle, Numbered]:
     """The style that the first rows show, and all rows."""
     head = list(islice(records, _HEAD_ROWS))
     rows = [record for _, record in head]
-    return TextStyle(_doubled(rows), _glue(rows)), chain(head, records)
+    return TextStyle(*_quoting(rows), _glue(rows)), chain(head, records)
 
 
 def passages_of(record: Record, style: TextStyle) -> list[Passage]:
     """Passages of one row. Raises ValueError that names the key."""
     if "contents" in record and not {"title", "text"} <= record.keys():
         title, text = split_contents(read_string(record["contents"], "contents"))
-        title, text = undouble(title, text) if style.doubled else (title, text)
-        return [_passage(record, title, text)]
+        return [_passage(record, *unquote(title, text, style))]
     if "text" in record:
         return [_passage(record, record.get("title"), record["text"])]
     key = next((key for key in ("context", "paragraphs") if key in record), None)
@@ -78,41 +79,42 @@ def split_contents(contents: str) -> tuple[str, str]:
     return title, text
 
 
-def undouble(title: str, text: str) -> tuple[str, str]:
-    """Title and text without the quoting of wiki-18's CSV export.
+def unquote(title: str, text: str, style: TextStyle) -> tuple[str, str]:
+    """Title and text of contents without the quoting of the file's style.
 
-    The title is in quotes unless it is one plain word. Quotes inside either part are doubled. A
-    text with a single quote was not exported so, and stays.
+    A text with a single quote was not exported with doubled ones, and stays.
     """
-    if _quoted(title):
-        title = title[1:-1].replace('""', '"')
-    return title, text if _ODD_QUOTES.search(text) else text.replace('""', '"')
+    if style.quoted and _quoted(title):
+        title = title[1:-1].replace('""', '"') if style.doubled else title[1:-1]
+    if style.doubled and not _ODD_QUOTES.search(text):
+        text = text.replace('""', '"')
+    return title, text
 
 
 def _quoted(title: str) -> bool:
     return len(title) > 1 and title[0] == title[-1] == '"'
 
 
-def _doubled(rows: Sequence[Record]) -> bool:
-    """True if contents look like wiki-18's export: most titles of several words are in quotes, and
-    most texts with quotes have no single one."""
+def _quoting(rows: Sequence[Record]) -> tuple[bool, bool]:
+    """``quoted``: most titles of several words are. ``doubled``: they are, and most texts with
+    quotes have no single one."""
     contents = [row["contents"] for row in rows if isinstance(row.get("contents"), str)]
     parts = [text.partition("\n") for text in contents]
     quoted = sum(_quoted(title) for title, _, _ in parts)
     plain = sum(" " in title and not _quoted(title) for title, _, _ in parts)
     texts = [text for _, _, text in parts if '"' in text]
     single = sum(bool(_ODD_QUOTES.search(text)) for text in texts)
-    return quoted > plain and 2 * single <= len(texts)
+    return quoted > plain, quoted > plain and 2 * single <= len(texts)
 
 
 def _glue(rows: Sequence[Record]) -> str:
-    """Nothing if most borders of sentences carry a blank (HotpotQA), else a blank (2Wiki)."""
+    """Nothing if the borders of sentences carry blanks (HotpotQA: 99 %), else a blank (2Wiki: 0)."""
     carried = [
         left[-1:].isspace() or right[:1].isspace()
         for sentences in chain.from_iterable(map(_contexts, rows))
         for left, right in pairwise(sentences)
     ]
-    return "" if 2 * sum(carried) > len(carried) else " "
+    return "" if sum(carried) > _CARRIED_SHARE * len(carried) else " "
 
 
 def _contexts(record: Record) -> Iterator[list[str]]:

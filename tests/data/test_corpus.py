@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus, write_corpus
-from cosearch.data.passages import read_passages, split_contents, undouble
+from cosearch.data.passages import TextStyle, read_passages, split_contents, unquote
 
 SAMPLES = Path(__file__).parent / "samples"
 REAL = Path(__file__).parents[3] / "shared" / "data"
@@ -191,6 +191,7 @@ def test_bad_lines_are_named(tmp_path: Path, line: dict[str, object], message: s
         list(read_passages(path))
 
 
+WIKI18 = TextStyle(quoted=True, doubled=True, glue=" ")
 clean = st.text().filter(lambda text: text.strip() == text and "\n" not in text)
 
 
@@ -198,7 +199,7 @@ clean = st.text().filter(lambda text: text.strip() == text and "\n" not in text)
 def test_contents_undo_the_csv_quoting(title: str, text: str) -> None:
     doubled = [part.replace('"', '""') for part in (title, text)]
     stored = split_contents(f'"{doubled[0]}"\n{doubled[1]}')
-    assert undouble(*stored) == (title, text)
+    assert unquote(*stored, WIKI18) == (title, text)
 
 
 @needs_real_data
