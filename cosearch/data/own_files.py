@@ -4,6 +4,7 @@ All faults of rows are collected, and the first ones are named. Whatever passes 
 stage ``data`` too, because both read with the same reader.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -65,17 +66,20 @@ def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
     """The split of each row: the one that it names, else one by hash order.
 
     Hash order depends on ids only, so a row keeps its split if the rows change places. Equal
-    questions get the split of the one that comes first in hash order.
+    questions get one split, at the place of the first of them.
     """
     named = [row.split for _, row in rows if row.split is not None]
     if named:
         return named
-    order = sorted(range(len(rows)), key=lambda index: order_key("init", rows[index][0]))
+    sizes: Counter[str] = Counter()
+    for _, row in sorted(rows, key=lambda pair: order_key("init", pair[0])):
+        sizes[question_key(row.text)] += 1
     chosen: dict[str, str] = {}
-    for place, index in enumerate(order):
-        share = (place + 1) / len(rows)
-        split = next(s for s, upto in zip(SPLITS, SHARES, strict=True) if share <= upto)
-        chosen.setdefault(question_key(rows[index][1].text), split)
+    before = 0
+    for key, size in sizes.items():
+        share = (before + 1) / len(rows)
+        chosen[key] = next(s for s, upto in zip(SPLITS, SHARES, strict=True) if share <= upto)
+        before += size
     return [chosen[question_key(row.text)] for _, row in rows]
 
 

@@ -108,7 +108,7 @@ def _quoting(rows: Sequence[Record]) -> tuple[bool, bool]:
 
 
 def _glue(rows: Sequence[Record]) -> str:
-    """Nothing if the borders of sentences carry blanks (HotpotQA: 99 %), else a blank (2Wiki: 0)."""
+    """Nothing if borders of sentences carry blanks (HotpotQA: 99 %), else a blank (2Wiki: 0 %)."""
     carried = [
         left[-1:].isspace() or right[:1].isspace()
         for sentences in chain.from_iterable(map(_contexts, rows))
