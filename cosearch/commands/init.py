@@ -61,7 +61,7 @@ def make_profile(
     if name in settings.file.profiles or (root / "profiles" / name).exists():
         raise ValueError(f"profile {name!r} is there already")
     rows = check_questions(questions)
-    passages = check_corpus(corpus)
+    passages = len(check_corpus(corpus))
     if passages < (needed := settings.method().rollout.top_n):
         raise ValueError(f"{corpus}: {passages} passages, but a search asks for {needed}")
     splits = assign_splits(rows)

@@ -4,9 +4,10 @@ All faults of rows are collected, and the first ones are named. Whatever passes 
 stage ``data`` too, because both read with the same reader.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,17 +42,18 @@ def check_questions(path: Path) -> list[tuple[str, SourceRow]]:
     return _collect(path, read_records(path), parse)
 
 
-def check_corpus(path: Path) -> int:
-    """Count the passages that the corpus will have.
+def check_corpus(path: Path) -> list[int]:
+    """Bytes of title and text of each passage that the corpus will have.
 
     Raises ValueError that names the first faulty rows, or the first passage with a faulty id.
     """
-    ledger = Ledger()
+    ledger, sizes = Ledger(), array("q")
     style, records = open_style(read_records(path))
 
     def parse(number: int, record: Record) -> None:
         for passage in passages_of(record, style):
             ledger.add(passage)
+            sizes.append(len(f"{passage.title}{passage.text}".encode()))
 
     _collect(path, records, parse)
     if fault := ledger.fault():
@@ -59,7 +61,7 @@ def check_corpus(path: Path) -> int:
         raise ValueError(
             f"{path}: passage {fault[0] + 1} ({passage.id!r}, {passage.title!r}) has {fault[1]}"
         )
-    return int(ledger.kept().sum())
+    return list(compress(sizes, ledger.kept()))
 
 
 def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
