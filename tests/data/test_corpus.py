@@ -1,17 +1,20 @@
 """The corpus reads published formats, writes one Arrow file with a hash, and refuses bad rows."""
 
 import json
+import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus, write_corpus
 from cosearch.data.passages import TextStyle, read_passages, split_contents, unquote
+from cosearch.files.artifacts import write_jsonl
 
 SAMPLES = Path(__file__).parent / "samples"
 REAL = Path(__file__).parents[3] / "shared" / "data"
@@ -237,3 +240,18 @@ def test_real_formats_of_the_same_chunks_agree() -> None:
 def test_real_passages(tmp_path: Path, path: str, rows: int, duplicates: int) -> None:
     manifest = write_corpus(read_passages(REAL / "upstream" / path), tmp_path, source=path)
     assert (manifest["rows"], manifest["duplicates"]) == (rows, duplicates)
+
+
+some = st.text(min_size=1).filter(str.strip)
+BODIES = st.lists(st.tuples(st.text(), some), min_size=1, unique=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(BODIES)
+def test_a_text_reaches_the_corpus_unchanged(bodies: list[tuple[str, str]]) -> None:
+    rows = [Passage(str(n), *body) for n, body in enumerate(bodies)]
+    with tempfile.TemporaryDirectory() as folder:
+        file, made = Path(folder) / "rows.jsonl", Path(folder) / "corpus"
+        write_jsonl(file, map(asdict, rows))
+        write_corpus(read_passages(file), made, source="made")
+        assert Corpus(made).passages(0, len(rows)) == rows

@@ -161,7 +161,16 @@ class AnswerFile:
         if len(whole) < len(data):
             os.truncate(path, len(whole))
         lines = enumerate(whole.split(b"\n")[:-1], start=1)
-        self._answers = dict(_kept(path, number, line) for number, line in lines)
+        self._answers = dict(self._row(number, line) for number, line in lines)
+
+    def _row(self, number: int, line: bytes) -> tuple[str, str]:
+        """Key and answer of a line. Raises ValueError that names the file and the line."""
+        try:
+            row = json.loads(line)
+            return row["key"], row["answer"]
+        except (ValueError, LookupError, TypeError) as error:
+            fault = f"no answer ({error}); remove the line"
+            raise ValueError(f"{self._path}: line {number}: {fault}") from error
 
     def __contains__(self, key: str) -> bool:
         return key in self._answers
@@ -175,15 +184,6 @@ class AnswerFile:
         with self._path.open("a", encoding="utf-8", newline="\n") as handle:
             handle.write(json.dumps(row, ensure_ascii=False) + "\n")
         self._answers[key] = answer
-
-
-def _kept(path: Path, number: int, line: bytes) -> tuple[str, str]:
-    """Key and answer of a line. Raises ValueError that names the file and the line."""
-    try:
-        row = json.loads(line)
-        return row["key"], row["answer"]
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{path}: line {number}: no answer ({error}); remove the line") from error
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
