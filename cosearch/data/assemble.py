@@ -18,9 +18,10 @@ from cosearch.data.questions import (
     question_key,
     sample_questions,
 )
+from cosearch.data.records import read_records
 from cosearch.data.world import build_world
 from cosearch.data.world_questions import SPLITS
-from cosearch.files.artifacts import Paths, read_json, read_jsonl, write_json, write_jsonl
+from cosearch.files.artifacts import Paths, read_json, write_json, write_jsonl
 from cosearch.params.blocks import Data
 
 WHOLE = frozenset({"bamboogle"})
@@ -62,7 +63,7 @@ def read_questions(paths: Paths, split: str) -> list[Question]:
     path = paths.questions(split)
     if not path.is_file():
         raise ValueError(f"{path}: no such file; run `dvc repro data` to make it")
-    return [_question(row) for row in read_jsonl(path)]
+    return [_question(row) for _, row in read_records(path)]
 
 
 def read_kinds(paths: Paths) -> dict[str, str]:

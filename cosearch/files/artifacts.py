@@ -247,13 +247,6 @@ def write_jsonl(path: Path, rows: Any) -> None:
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def read_jsonl(path: Path) -> Iterator[Any]:
-    """The rows that ``write_jsonl`` wrote. Lines end at "\\n" alone: texts hold other line ends."""
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            yield json.loads(line)
-
-
 def read_json(path: Path) -> Any:
     """Read a JSON file. Raises ValueError if it is missing or no JSON."""
     try:
