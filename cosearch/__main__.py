@@ -119,7 +119,7 @@ def _of_plan(add: Callable[..., Any]) -> None:
 
 def _of_init(add: Callable[..., Any]) -> None:
     init = add("init", _init, "make a profile over your own questions and corpus")
-    add_file = partial(init.add_argument, required=True, type=Path, metavar="FILE.jsonl")
+    add_file = partial(init.add_argument, required=True, type=Path, metavar="FILE")
     add_file("--questions", help='lines such as {"question": "...", "answer": ["..."]}')
     add_file("--corpus", help='lines such as {"id": "...", "title": "...", "text": "..."}')
     init.add_argument("--name", required=True, help="of the new profile")

@@ -1,35 +1,26 @@
 """``python -m cosearch init``: makes a profile over a user's own questions and corpus.
 
-The command first checks both files completely and names the first faulty rows by line. Then it
+The command first checks both files completely and names the first faulty rows. Then it
 writes ``profiles/NAME`` and the record of the models, and adds blocks to params.yaml and plan.yaml.
 They are copies of another profile's, comments included, with other data and models. No other byte
 of the two files changes. Last it prints the commands that lead to a table, and no other.
 """
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import TypeVar
 
 from cosearch.commands.profile_text import add_plan, add_profile, data_block
-from cosearch.data.corpus import passages_of
-from cosearch.data.formats import FORMATS, SourceRow, sniff
-from cosearch.data.questions import order_key
+from cosearch.data.formats import SourceRow
+from cosearch.data.own_files import assign_splits, check_corpus, check_questions
 from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import write_jsonl, write_text
-from cosearch.files.hashes import hash_file
+from cosearch.files.hashes import hash_path
 from cosearch.files.model_record import record_models
 from cosearch.params.rows_file import write_rows
 from cosearch.params.settings import load_settings
 
-SHOWN_FAULTS = 5
-SHARES = (0.6, 0.8, 1.0)
-"""Cumulative shares of train, dev and test in hash order, for rows that name no split."""
-Parsed = TypeVar("Parsed")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -80,7 +71,7 @@ def make_profile(
     counts = {split: splits.count(split) for split in SPLITS}
     if not all(counts.values()):
         raise ValueError(f"{questions}: every split needs a question, not {counts}")
-    source = f"{questions.name} {hash_file(questions)}, {corpus.name} {hash_file(corpus)}"
+    source = f"{questions.name} {hash_path(questions)}, {corpus.name} {hash_path(corpus)}"
     place = os.path.relpath(corpus.resolve(), root.resolve())
     data = data_block(name, kind, place, counts, source)
     mean = max(1, round(sum(sizes) / len(sizes)))
@@ -116,61 +107,6 @@ def _record(name: str, folder: Path, root: Path) -> tuple[str, ...]:
     return tuple(one for one in made.model_folders() if one not in there)
 
 
-def check_questions(path: Path) -> list[tuple[str, SourceRow]]:
-    """Read questions of any known format. Returns (id, row) pairs.
-
-    Raises ValueError that names the first faulty rows.
-    """
-    form: list[str] = []
-    seen: set[str] = set()
-
-    def parse(number: int, record: dict[str, object]) -> tuple[str, SourceRow]:
-        if not form and (found := sniff(record)):
-            form.append(found)
-        if not form:
-            raise ValueError(f"no known format has keys {sorted(record)}")
-        row = FORMATS[form[0]].parse(record)
-        if not any(gold.strip() for gold in row.golds):
-            raise ValueError("no gold answer")
-        id_ = _new(row.id or str(number), seen)
-        return id_, row
-
-    return _rows(path, parse)
-
-
-def check_corpus(path: Path) -> list[int]:
-    """Bytes of title and text of each passage. Raises ValueError that names the first faulty
-    rows."""
-    seen: set[str] = set()
-
-    def parse(number: int, record: dict[str, object]) -> list[int]:
-        found = passages_of(record)
-        for passage in found:
-            if not passage.text:
-                raise ValueError(f"passage {passage.title!r} has no text")
-            if passage.id:
-                _new(passage.id, seen)
-        return [len(f"{passage.title}{passage.text}".encode()) for passage in found]
-
-    return list(chain.from_iterable(_rows(path, parse)))
-
-
-def assign_splits(rows: Sequence[tuple[str, SourceRow]]) -> list[str]:
-    """The split of each row: the one that it names, if all rows name one, else one by hash order.
-
-    Hash order depends on ids only, so a row keeps its split if the rows change places.
-    """
-    named = [row.split for _, row in rows]
-    if all(split in SPLITS for split in named):
-        return [split for split in named if split]
-    order = sorted(range(len(rows)), key=lambda index: order_key("init", rows[index][0]))
-    splits = [""] * len(rows)
-    for place, index in enumerate(order):
-        share = (place + 1) / len(rows)
-        splits[index] = next(s for s, upto in zip(SPLITS, SHARES, strict=True) if share <= upto)
-    return splits
-
-
 def _launch(like: str, root: Path) -> str:
     """The ``launch`` line in the profile.yaml of ``like``. It starts training stages."""
     for folder in (root / "profiles" / like, root):
@@ -189,42 +125,6 @@ def _link(folder: Path, name: str, like: str, root: Path) -> None:
     models = root / "models" / name
     if not models.is_symlink():
         models.symlink_to(like)
-
-
-def _rows(path: Path, parse: Callable[[int, dict[str, object]], Parsed]) -> list[Parsed]:
-    good, faults = [], []
-    for number, line in _lines(path):
-        try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError(f"{type(record).__name__}, not an object")
-            good.append(parse(number, record))
-        except KeyError as error:
-            faults.append(f"line {number}: no key {error}")
-        except (ValueError, TypeError, AttributeError) as error:
-            faults.append(f"line {number}: {error}")
-    if faults:
-        shown = "; ".join(faults[:SHOWN_FAULTS])
-        raise ValueError(f"{path}: {len(faults)} of {len(good) + len(faults)} rows: {shown}")
-    if not good:
-        raise ValueError(f"{path}: no rows")
-    return good
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    if path.suffix != ".jsonl":
-        raise ValueError(f"{path}: not a .jsonl file, which holds one JSON object in each line")
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
-    with path.open(encoding="utf-8") as lines:
-        yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-
-
-def _new(id_: str, seen: set[str]) -> str:
-    if id_ in seen:
-        raise ValueError(f"duplicate id {id_!r}")
-    seen.add(id_)
-    return id_
 
 
 def _unified(pair: tuple[str, SourceRow], split: str) -> dict[str, object]:

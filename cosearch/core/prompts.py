@@ -29,7 +29,7 @@ def load_template(set_name: str, name: str) -> tuple[tuple[str, str], ...]:
     if not path.is_file():
         raise ValueError(f"no prompt template {name!r} in template set {set_name!r} ({path})")
     blocks: list[tuple[str, list[str]]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").split("\n"):
         if line.startswith("### "):
             blocks.append((line[4:].strip(), []))
         elif not blocks:

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from cosearch.core.types import Passage, Question
-from cosearch.data.corpus import read_passages, write_corpus
+from cosearch.data.corpus import write_corpus
 from cosearch.data.lists import write_lists
+from cosearch.data.passages import read_passages
 from cosearch.data.questions import (
     QuestionFile,
     count_quirks,
     load_questions,
+    question_key,
     sample_questions,
 )
+from cosearch.data.records import read_records
 from cosearch.data.world import build_world
 from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import Paths, read_json, write_json, write_jsonl
@@ -60,7 +63,7 @@ def read_questions(paths: Paths, split: str) -> list[Question]:
     path = paths.questions(split)
     if not path.is_file():
         raise ValueError(f"{path}: no such file; run `dvc repro data` to make it")
-    return [_question(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    return [_question(row) for _, row in read_records(path)]
 
 
 def read_data_manifest(paths: Paths) -> dict[str, Any]:
@@ -128,7 +131,18 @@ def _from_files(settings: Data, folder: Path) -> tuple[dict[str, list[Question]]
                 kept = sample_questions(kept, settings.eval_fraction, whole=WHOLE)
             questions[split].extend(kept[: getattr(row, split)])
             sources[name][split] = dict(loaded.manifest)
+    _count_shared(questions, sources)
     return questions, sources
+
+
+def _count_shared(questions: Mapping[str, list[Question]], sources: dict[str, Any]) -> None:
+    """Note in each manifest how many of its questions are asked in another split, too."""
+    keys = {split: {question_key(q.text) for q in rows} for split, rows in questions.items()}
+    for name, splits in sources.items():
+        for split, manifest in splits.items():
+            others = set().union(*(found for other, found in keys.items() if other != split))
+            own = [q for q in questions[split] if q.dataset == name]
+            manifest["in_other_splits"] = sum(question_key(q.text) in others for q in own)
 
 
 def _read_corpus(settings: Data, folder: Path) -> Iterator[Passage]:

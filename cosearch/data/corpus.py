@@ -1,4 +1,4 @@
-"""The passage corpus: published formats in, one memory-mapped Arrow file out (Section 4.1).
+"""The passage corpus: passages in, one memory-mapped Arrow file out (Section 4.1).
 
 A corpus is a folder with ``passages.arrow`` (columns id, title, text) and ``manifest.json``. A
 passage's *position* in the file is its number in every index built over it.
@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cosearch.core.types import Passage
-from cosearch.data.records import Record, read_records
 from cosearch.files.artifacts import write_aside, write_json
 
 _SCHEMA = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.string())])
@@ -102,9 +101,10 @@ def write_corpus(passages: Iterable[Passage], folder: str | Path, *, source: str
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _MANIFEST).unlink(missing_ok=True)
     spool = folder / "spool.arrow"
-    ids, bodies = _spool(passages, spool, source)
-    keep = _first_occurrences(bodies)
-    _check_ids(ids[keep], source)
+    ledger = _spool(passages, spool, source)
+    if fault := ledger.fault():
+        raise ValueError(f"{source}: passage {fault[0] + 1} has {fault[1]}")
+    keep = ledger.kept()
     digest = hashlib.sha256()
     write_aside(folder / _ARROW, lambda aside: _copy_kept(spool, aside, keep, digest))
     spool.unlink()
@@ -119,95 +119,63 @@ def write_corpus(passages: Iterable[Passage], folder: str | Path, *, source: str
     return manifest
 
 
-def read_passages(path: str | Path) -> Iterator[Passage]:
-    """Passages of a published file, streaming, told apart by the keys of each row.
-
-    wiki-18 JSON lines (id, contents), ``psgs_w100.tsv`` (id, text, title), rows with title and text
-    (the mini corpus; BEIR, whose key is ``_id``), and questions with context paragraphs (HotpotQA,
-    2WikiMultihopQA, MuSiQue, PopQA with paragraphs). Passages without an id of their own come with
-    a blank one. Raises ValueError naming file, row and key.
-    """
-    path = Path(path)
-    for number, record in read_records(path):
-        try:
-            found = passages_of(record)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"{path}: row {number}: not a passage ({error!r})") from error
-        for passage in found:
-            if not passage.text:
-                raise ValueError(f"{path}: row {number}: passage {passage.title!r} has no text")
-            yield passage
-
-
-def split_contents(contents: str) -> tuple[str, str]:
-    """Title and text of wiki-18 ``contents``.
-
-    The first line is the title, in quotes unless it is one plain word; quotes inside either part
-    are doubled. Both come from a CSV export, whose quoting is undone here.
-    """
-    title, newline, text = contents.partition("\n")
-    if not newline:
-        raise ValueError("contents without a line break between title and text")
-    if len(title) > 1 and title[0] == title[-1] == '"':
-        title = title[1:-1]
-    return title.replace('""', '"'), text.replace('""', '"').strip()
-
-
-def passages_of(record: Record) -> list[Passage]:
-    """Passages of one row. Raises KeyError, TypeError, ValueError or AttributeError."""
-    if "title" in record and "text" in record:
-        return [_passage(record, record["title"], record["text"])]
-    if "contents" in record:
-        return [_passage(record, *split_contents(record["contents"]))]
-    if "context" in record:
-        # HotpotQA's sentences carry leading blanks, those of 2WikiMultihopQA do not.
-        pairs = [(t, " ".join(s.strip() for s in sentences)) for t, sentences in record["context"]]
-    else:
-        parts = record["paragraphs"]
-        pairs = [(p["title"], p.get("paragraph_text", p.get("text"))) for p in parts]
-    return [_passage({}, title, text) for title, text in pairs]
-
-
-def _passage(record: Record, title: str, text: str) -> Passage:
-    return Passage(str(record.get("id", record.get("_id", ""))), title.strip(), text.strip())
-
-
-def _spool(passages: Iterable[Passage], spool: Path, source: str) -> tuple[np.ndarray, np.ndarray]:
-    """Write all passages to ``spool``; return 64-bit digests of ids (0: blank) and of bodies.
+class Ledger:
+    """What tells the passages of a stream apart: 64-bit digests of ids (0: blank) and of bodies.
 
     Eight bytes a row instead of a set of strings: 21 million passages need 0.3 GB here.
     """
-    ids, bodies = array("q"), array("q")
-    stream = iter(passages)
+
+    def __init__(self) -> None:
+        self._ids, self._bodies = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, passage: Passage) -> None:
+        """Note the next passage."""
+        self._ids.append(_digest(passage.id) if passage.id else 0)
+        self._bodies.append(_digest(passage.title, passage.text))
+
+    def kept(self) -> np.ndarray:
+        """Which passages stay: the first one of each title and text; bool."""
+        return _first_occurrences(np.frombuffer(self._bodies, np.int64))
+
+    def fault(self) -> tuple[int, str] | None:
+        """Position and fault of a kept passage whose id is missing or used before, or None."""
+        positions = np.flatnonzero(self.kept())
+        ids = np.frombuffer(self._ids, np.int64)[positions]
+        blank = ids == 0
+        if blank.all():
+            return None
+        if blank.any():
+            words = f"no id, as {blank.sum()} of {len(ids)} passages; give all of them one, or none"
+            return int(positions[np.flatnonzero(blank)[0]]), words
+        repeated = positions[~_first_occurrences(ids)]
+        return (int(repeated[0]), "an id that is used before") if len(repeated) else None
+
+
+def _spool(passages: Iterable[Passage], spool: Path, source: str) -> Ledger:
+    """Write all passages to ``spool``."""
+    ledger, stream = Ledger(), iter(passages)
     with pa.ipc.new_file(str(spool), _SCHEMA) as writer:
         while rows := list(islice(stream, _BATCH_ROWS)):
             for row in rows:
+                ledger.add(row)
                 if not row.text.strip():
-                    raise ValueError(f"{source}: passage {len(ids) + 1} has no text")
-                ids.append(_digest(row.id) if row.id else 0)
-                bodies.append(_digest(row.title, row.text))
+                    raise ValueError(f"{source}: passage {len(ledger)} has no text")
             columns = ([getattr(row, field) for row in rows] for field in _SCHEMA.names)
             writer.write_batch(
                 pa.record_batch([pa.array(c, pa.string()) for c in columns], _SCHEMA)
             )
-    if not ids:
+    if not len(ledger):
         raise ValueError(f"{source}: no passages")
-    return np.frombuffer(ids, np.int64), np.frombuffer(bodies, np.int64)
+    return ledger
 
 
 def _first_occurrences(digests: np.ndarray) -> np.ndarray:
     keep = np.zeros(len(digests), bool)
     keep[np.unique(digests, return_index=True)[1]] = True
     return keep
-
-
-def _check_ids(ids: np.ndarray, source: str) -> None:
-    blank = int((ids == 0).sum())
-    if blank and blank < len(ids):
-        raise ValueError(f"{source}: {blank} of {len(ids)} passages have no id, the others do")
-    repeated = np.flatnonzero(~_first_occurrences(ids))
-    if not blank and len(repeated):
-        raise ValueError(f"{source}: the id of passage {repeated[0] + 1} is used before")
 
 
 def _copy_kept(spool: Path, target: Path, keep: np.ndarray, digest: "hashlib._Hash") -> None:

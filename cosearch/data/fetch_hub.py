@@ -6,17 +6,16 @@ content under the same revision. Without a network one error names all missing f
 places. A user may put a file there by hand, and then the fetch records its hash.
 """
 
-import gzip
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from io import BufferedIOBase
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cosearch.data.containers import open_bytes
 from cosearch.files.artifacts import read_json, write_aside, write_json, write_text
 from cosearch.files.hashes import hash_file
 from cosearch.params.hub import Hub, HubFile, HubModel
@@ -151,7 +150,7 @@ def _count(placed: Path, file: HubFile) -> int:
 def _lines(path: Path, member: str | None) -> Iterator[Iterator[bytes]]:
     """Stream the lines of a file, which may be compressed, or of a member of an archive."""
     if member is None:
-        with _open(path) as opened:
+        with open_bytes(path) as opened:
             yield iter(opened)
         return
     with tarfile.open(path, "r|*") as archive:
@@ -169,10 +168,6 @@ def _wanted(file: HubFile) -> str:
     if file.exact or file.rows is None:
         return member
     return f"{member} (lines {file.skip + 1} to {file.skip + file.rows})"
-
-
-def _open(path: Path) -> BufferedIOBase:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _records(path: Path) -> dict[str, Any]:

@@ -1,21 +1,22 @@
 """Row formats of the seven question-answering sets (Section 4.1): one record -> one ``SourceRow``.
 
 ``FORMATS`` is ordered from specific to general. Parameters may name the format of a file. Otherwise
-it is the first format whose keys the first record has. Golds are those of the publisher, with
-aliases.
+it is the first format whose keys the first record has. Formats differ in the keys of question and
+golds. Ids, splits and evidence are read by the same rules in all of them.
 """
 
-import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cosearch.data.golds import read_golds
 from cosearch.data.records import Record
+from cosearch.data.values import read_id, read_ids, read_split, read_string, read_table
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A parsed record. ``id`` and ``split`` are None if the format has none."""
+    """A parsed record. ``id`` and ``split`` are None if it has none."""
 
     text: str
     golds: tuple[str, ...]
@@ -27,10 +28,29 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A row format: the keys that identify it, and its parser (raises KeyError, ValueError)."""
+    """A row format: the keys that identify it, and those of question and golds.
+
+    ``answers`` are read in this order; only the first must be there. ``stray_bytes``: the published
+    table has bytes that are not UTF-8.
+    """
 
     keys: frozenset[str]
-    parse: Callable[[Record], SourceRow]
+    question: str
+    answers: tuple[str, ...]
+    stray_bytes: bool = False
+
+    def parse(self, record: Record) -> SourceRow:
+        """The row of a record. Raises ValueError that names the faulty key."""
+        extra, truth = _object(record.get("extra_info")), _object(record.get("reward_model"))
+        answer_id = record.get("answer_id")
+        return SourceRow(
+            text=_question(record, extra, self.question),
+            golds=_golds(truth or record, self.answers),
+            id=read_id(record),
+            supporting=_supporting(record),
+            split=read_split(record.get("split", extra.get("split"))),
+            answer_id=answer_id if isinstance(answer_id, str) else None,
+        )
 
 
 def sniff(record: Record) -> str | None:
@@ -38,138 +58,75 @@ def sniff(record: Record) -> str | None:
     return next((name for name, form in FORMATS.items() if form.keys <= record.keys()), None)
 
 
-def _unified(record: Record) -> SourceRow:
-    return SourceRow(
-        text=_text(record, "question"),
-        golds=_unique([*record["golden_answers"], *record["answer_aliases"]]),
-        id=str(record["id"]),
-        supporting=_unique(record["supporting_ids"]),
-        split=record["split"],
-    )
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _verl(record: Record) -> SourceRow:
-    """Search-R1 and verl rows; ``ground_truth`` is a string or ``{"target": [...]}``."""
-    truth = record["reward_model"]["ground_truth"]
-    extra = record.get("extra_info") or {}
-    question = record.get("question") or extra.get("question") or record["prompt"][-1]["content"]
-    return SourceRow(
-        text=_text({"question": question}, "question"),
-        golds=_answers(truth["target"] if isinstance(truth, Mapping) else truth),
-        id=record.get("id"),
-    )
-
-
-def _flashrag(record: Record) -> SourceRow:
-    return SourceRow(
-        _text(record, "question"), _answers(record["golden_answers"]), str(record["id"])
-    )
-
-
-def _triviaqa(record: Record) -> SourceRow:
-    answer = record["Answer"]
-    return SourceRow(
-        text=_text(record, "Question"),
-        golds=_unique([answer["Value"], *answer.get("Aliases", [])]),
-        id=str(record["QuestionId"]),
-    )
-
-
-def _popqa(record: Record) -> SourceRow:
-    """PopQA's table. The JSON variant also has paragraphs."""
-    return SourceRow(
-        text=_text(record, "question"),
-        golds=_answers(_literal(record["possible_answers"])),
-        id=str(record["id"]),
-        supporting=_supporting_titles(record.get("paragraphs", ())),
-    )
-
-
-def _musique(record: Record) -> SourceRow:
-    return SourceRow(
-        text=_text(record, "question"),
-        golds=_unique([record["answer"], *record.get("answer_aliases", ())]),
-        id=str(record["id"]),
-        supporting=_supporting_titles(record["paragraphs"]),
-    )
-
-
-def _hotpotqa(record: Record) -> SourceRow:
-    """HotpotQA and 2WikiMultihopQA. Only the latter has ``answer_id``, a key of its aliases."""
-    return SourceRow(
-        text=_text(record, "question"),
-        golds=_answers(record["answer"]),
-        id=str(record["_id"]),
-        supporting=_unique(title for title, _ in record["supporting_facts"]),
-        answer_id=record.get("answer_id"),
-    )
-
-
-def _bamboogle(record: Record) -> SourceRow:
-    second = record.get("Answer 2", "")
-    return SourceRow(
-        _text(record, "Question"), _unique([record["Answer"], *([second] if second else [])])
-    )
-
-
-def _dpr(record: Record) -> SourceRow:
-    return SourceRow(_text(record, "question"), _answers(_literal(record["answers"])))
-
-
-def _question_answer(record: Record) -> SourceRow:
-    """NQ-open and similar sets. ``answer`` is a list, a string, or a list written as a string."""
-    answer = record["answer"]
-    if isinstance(answer, str) and answer.startswith("["):
-        answer = _literal(answer)
-    return SourceRow(_text(record, "question"), _answers(answer))
-
-
-def _text(record: Record, key: str) -> str:
-    value = record[key]
-    if not isinstance(value, str) or not value.strip():
+def _question(record: Record, extra: Mapping[str, Any], key: str) -> str:
+    value = record.get(key)
+    if value is None and "prompt" in record:  # verl
+        value = extra.get("question") or _last_message(record["prompt"])
+    elif key not in record:
+        raise ValueError(f"no key {key!r}")
+    text = read_string(value, key).strip()
+    if not text:
         raise ValueError(f"blank {key!r}")
-    return value.strip()
+    return text
 
 
-def _answers(value: Any) -> tuple[str, ...]:
-    return _unique([value] if isinstance(value, str) else value)
+def _last_message(prompt: object) -> object:
+    if not isinstance(prompt, list) or not prompt:
+        raise ValueError("no question, and 'prompt' has no message")
+    return _object(prompt[-1]).get("content")
 
 
-def _literal(cell: str) -> list[str]:
-    """Parse a Python (or JSON) list that is written as text. Raises ValueError for other text."""
-    try:
-        value = ast.literal_eval(cell)
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise ValueError(f"not a list literal: {cell[:60]!r}") from error
-    if not isinstance(value, list):
-        raise ValueError(f"not a list literal: {cell[:60]!r}")
-    return value
+def _golds(record: Record, keys: tuple[str, ...]) -> tuple[str, ...]:
+    if keys[0] not in record:
+        raise ValueError(f"no key {keys[0]!r}")
+    golds = _unique(gold for key in keys for gold in read_golds(record.get(key), key))
+    if not any(gold.strip() for gold in golds):
+        raise ValueError(f"no gold answer under {keys[0]!r}")
+    return golds
 
 
-def _unique(values: Iterable[Any]) -> tuple[str, ...]:
-    kept = tuple(dict.fromkeys(values))
-    if not all(isinstance(value, str) for value in kept):
-        raise ValueError(f"an answer or title is not a string: {kept!r:.60}")
-    return kept
+def _supporting(record: Record) -> tuple[str, ...]:
+    """Ids or titles of the evidence. FlashRAG keeps the publisher's keys below ``metadata``."""
+    if "supporting_ids" in record:
+        return read_ids(record["supporting_ids"], "supporting_ids")
+    for source in (record, _object(record.get("metadata"))):
+        if source.get("supporting_facts") is not None:
+            return _titles(source, "supporting_facts")
+        if source.get("paragraphs") is not None:
+            return _titles(source, "paragraphs", "is_supporting")
+    return ()
 
 
-def _supporting_titles(paragraphs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    return _unique(part["title"] for part in paragraphs if part.get("is_supporting"))
+def _titles(source: Mapping[str, Any], key: str, flag: str | None = None) -> tuple[str, ...]:
+    """Distinct titles of a table's rows, of those that have ``flag`` if it is given."""
+    rows = [row for row in read_table(source[key], key) if flag is None or row.get(flag)]
+    return _unique(read_string(row.get("title"), f"{key}.title") for row in rows)
 
 
-def _format(parse: Callable[[Record], SourceRow], *keys: str) -> Format:
-    return Format(frozenset(keys), parse)
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _format(question: str, answers: str, *more: str) -> Format:
+    return Format(frozenset({question, answers, *more}), question, (answers, "answer_aliases"))
 
 
 FORMATS: dict[str, Format] = {
-    "unified": _format(_unified, "id", "question", "golden_answers", "supporting_ids", "split"),
-    "verl": _format(_verl, "prompt", "reward_model"),
-    "flashrag": _format(_flashrag, "id", "question", "golden_answers"),
-    "triviaqa": _format(_triviaqa, "Question", "QuestionId", "Answer"),
-    "popqa": _format(_popqa, "id", "question", "possible_answers"),
-    "musique": _format(_musique, "id", "question", "answer", "paragraphs"),
-    "hotpotqa": _format(_hotpotqa, "_id", "question", "answer", "supporting_facts"),
-    "bamboogle": _format(_bamboogle, "Question", "Answer"),
-    "dpr": _format(_dpr, "question", "answers"),
-    "nq_open": _format(_question_answer, "question", "answer"),
+    "unified": _format("question", "golden_answers", "supporting_ids", "split"),
+    "verl": Format(frozenset({"prompt", "reward_model"}), "question", ("ground_truth",)),
+    "flashrag": _format("question", "golden_answers"),
+    "triviaqa": _format("Question", "Answer", "QuestionId"),
+    "triviaqa_hub": _format("question", "answer", "question_id"),
+    "popqa": _format("question", "possible_answers"),
+    "musique": _format("question", "answer", "paragraphs"),
+    "hotpotqa": _format("question", "answer", "supporting_facts"),
+    "bamboogle": Format(
+        frozenset({"Question", "Answer"}), "Question", ("Answer", "Answer 2"), stray_bytes=True
+    ),
+    "dpr": _format("question", "answers"),
+    "nq_open": _format("question", "answer"),
 }

@@ -7,18 +7,21 @@ it selects the judged passages, and any others with the same text.
 """
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from cosearch.core.seeds import derive
 from cosearch.core.types import Passage, Question
-from cosearch.data.corpus import read_passages, write_corpus
+from cosearch.data.containers import decode_line, read_lines
+from cosearch.data.corpus import write_corpus
+from cosearch.data.passages import read_passages
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.data.records import read_records
+from cosearch.data.values import read_id, read_string
 from cosearch.files.artifacts import Paths, read_json, write_jsonl
-from cosearch.files.hashes import hash_file
+from cosearch.files.hashes import hash_path
 from cosearch.params.blocks import Data
 
 
@@ -44,7 +47,7 @@ def write_lists(settings: Data, folder: Path, paths: Paths) -> dict[str, Any]:
             judged = ((query, name, text, qrels[query]) for query, text in texts.items())
             questions = [_judged(folder / source.qrels, bodies, *row) for row in judged]
         write_jsonl(paths.questions(f"lists/{name}"), (asdict(q) for q in questions))
-        hashes = {file: hash_file(folder / file) for file in source.files()}
+        hashes = {file: hash_path(folder / file) for file in source.files()}
         found[name] = {"source": source.source, "rows": len(questions), "sha256": hashes}
         found[name]["collection"] = collection
     return found
@@ -61,21 +64,25 @@ def read_qrels(path: Path) -> dict[str, list[str]]:
 
     Raises ValueError that names the faulty file and line.
     """
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
     found: dict[str, list[str]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", strict=True)
-        try:
-            for row in rows:
-                if float(row["score"]) > 0:
-                    found.setdefault(row["query-id"], []).append(row["corpus-id"])
-        except (KeyError, TypeError, ValueError, csv.Error) as error:
-            line = rows.line_num
-            raise ValueError(f"{path}: line {line}: not a judgement ({error!r})") from error
+    lines = (decode_line(path, number, line) for number, line in read_lines(path))
+    rows = csv.DictReader(lines, delimiter="\t", strict=True)
+    try:
+        for row in rows:
+            if _score(row) > 0:
+                found.setdefault(row["query-id"], []).append(row["corpus-id"])
+    except (KeyError, TypeError, csv.Error) as error:
+        raise ValueError(f"{path}: line {rows.line_num}: not a judgement ({error!r})") from error
     if not found:
         raise ValueError(f"{path}: no passage is relevant to any query")
     return found
+
+
+def _score(row: Mapping[str, str]) -> float:
+    try:
+        return float(row["score"])
+    except ValueError as error:
+        raise TypeError(f"score {row['score']!r}") from error
 
 
 def _sampled(ids: Iterable[str], name: str, count: int, seed: int) -> set[str]:
@@ -88,13 +95,13 @@ def _texts(path: Path, wanted: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, record in read_records(path):
         try:
-            id_, text = str(record["_id"]), record["text"].strip()
-        except (KeyError, AttributeError) as error:
-            raise ValueError(f"{path}: row {number}: not a query ({error!r})") from error
-        if id_ in wanted:
-            if not text or id_ in found:
+            id_, text = read_id(record, ("_id", "id")), read_string(record.get("text"), "text")
+        except ValueError as error:
+            raise ValueError(f"{path}: row {number}: not a query: {error}") from error
+        if id_ is not None and id_ in wanted:
+            if not text.strip() or id_ in found:
                 raise ValueError(f"{path}: row {number}: query {id_} is blank, or there twice")
-            found[id_] = text
+            found[id_] = text.strip()
     if lost := sorted(wanted - found.keys()):
         raise ValueError(f"{path}: no query {lost[0]}, which the qrels name")
     return found

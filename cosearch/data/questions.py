@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,9 +12,10 @@ from typing import Any
 
 from cosearch.core.text import YES_NO_WORDS, normalize
 from cosearch.core.types import Question
-from cosearch.data.formats import FORMATS, Format, SourceRow, sniff
-from cosearch.data.records import Numbered, Record, read_json_lines, read_records
-from cosearch.files.hashes import hash_file
+from cosearch.data.formats import FORMATS, SourceRow, sniff
+from cosearch.data.records import Record, read_records
+from cosearch.data.values import SPLIT_NAMES, read_split, read_string, read_strings
+from cosearch.files.hashes import hash_path
 
 _SHORT_GOLD = 3
 _SHEET_DATE = re.compile(r"\d{1,2}-[A-Z][a-z]{2}-\d{2}")
@@ -49,20 +50,68 @@ def load_questions(file: QuestionFile) -> QuestionSet:
     """Read one set.
 
     Raises ValueError, in one line with file, row and key, if the file is missing or truncated, a
-    row cannot be parsed or has no gold, an id occurs twice, or the split has no rows.
+    row cannot be parsed, has no gold or contradicts earlier rows, or the split has no rows.
     """
-    name, rows = _rows(file)
+    reader = RowReader(file.format)
     aliases = _aliases(file.aliases) if file.aliases else {}
-    questions: dict[str, Question] = {}
-    for index, (number, row) in enumerate(rows):
-        question = _question(file, index, number, row, aliases)
-        if question.id in questions:
-            raise ValueError(f"{file.path}: row {number}: duplicate id {question.id!r}")
-        questions[question.id] = question
+    wanted = read_split(file.split) if file.split in SPLIT_NAMES else file.split
+    questions: list[Question] = []
+    for number, record in read_records(file.path, stray_bytes=reader.stray_bytes):
+        try:
+            row = reader.parse(number, record)
+        except ValueError as error:
+            raise ValueError(f"{file.path}: row {number}: {error}") from error
+        if file.split is None or row.split is None or row.split == wanted:
+            questions.append(_question(file, len(questions), row, aliases))
     if not questions:
-        raise ValueError(f"{file.path}: no rows of split {file.split!r}")
-    kept = tuple(questions.values())
-    return QuestionSet(kept, _manifest(file, name, kept))
+        named = ", ".join(sorted(reader.splits)) or "no"
+        raise ValueError(f"{file.path}: no rows of split {file.split!r} ({named} rows)")
+    return QuestionSet(tuple(questions), _manifest(file, reader.name, questions))
+
+
+class RowReader:
+    """Reads the rows of one file and refuses what contradicts the rows before it.
+
+    ``format`` of None means the format of the first row. ``splits`` are the splits that rows named.
+    """
+
+    def __init__(self, format: str | None = None) -> None:
+        if format is not None and format not in FORMATS:
+            raise ValueError(f"format {format!r} is none of {', '.join(FORMATS)}")
+        self.name = format or ""
+        self.splits: set[str] = set()
+        self._ids: set[tuple[str | None, str]] = set()
+        self._first: tuple[int, SourceRow] | None = None
+
+    @property
+    def stray_bytes(self) -> bool:
+        """Whether the format was named whose table has bytes that are not UTF-8."""
+        return bool(self.name) and FORMATS[self.name].stray_bytes
+
+    def parse(self, number: int, record: Record) -> SourceRow:
+        """Raises ValueError, without file and row, for a faulty row or key, for an id that another
+        row of the split has, and for an id or split where the first row has none, or the reverse.
+        """
+        self.name = self.name or _sniffed(record)
+        row = FORMATS[self.name].parse(record)
+        self._first = self._first or (number, row)
+        start, first = self._first
+        for key in ("id", "split"):
+            if (getattr(row, key) is None) != (getattr(first, key) is None):
+                has = "no" if getattr(row, key) is None else "an" if key == "id" else "a"
+                raise ValueError(f"{has} {key}, unlike row {start}")
+        if row.id is not None and (row.split, row.id) in self._ids:
+            raise ValueError(f"duplicate id {row.id!r}")
+        if row.id is not None:
+            self._ids.add((row.split, row.id))
+        if row.split is not None:
+            self.splits.add(row.split)
+        return row
+
+
+def question_key(text: str) -> str:
+    """The same for questions that differ in case, punctuation, articles and blanks only."""
+    return normalize(text) or text
 
 
 def sample_questions(
@@ -91,54 +140,32 @@ def order_key(dataset: str, id_: str) -> str:
     return hashlib.sha256(f"cosearch-eval|{dataset}|{id_}".encode()).hexdigest()
 
 
-def _rows(file: QuestionFile) -> tuple[str, Iterator[tuple[int, SourceRow]]]:
-    records = read_records(file.path)
-    first = next(records, None)
-    if first is None:
-        raise ValueError(f"{file.path}: no rows")
-    name = file.format or sniff(first[1])
+def _sniffed(record: Record) -> str:
+    name = sniff(record)
     if name is None:
-        raise ValueError(f"{file.path}: row 1: no known format has keys {sorted(first[1])}")
-    if name not in FORMATS:
-        raise ValueError(f"{file.path}: format {name!r} is none of {', '.join(FORMATS)}")
-    return name, _parsed(file, FORMATS[name], chain([first], records))
-
-
-def _parsed(file: QuestionFile, form: Format, records: Numbered) -> Iterator[tuple[int, SourceRow]]:
-    for number, record in records:
-        row = _parse(file.path, number, form, record)
-        if file.split is None or row.split is None or row.split == file.split:
-            yield number, row
-
-
-def _parse(path: Path, number: int, form: Format, record: Record) -> SourceRow:
-    try:
-        return form.parse(record)
-    except KeyError as error:
-        raise ValueError(f"{path}: row {number}: no key {error}") from error
-    except (ValueError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(f"{path}: row {number}: {error}") from error
+        raise ValueError(f"no known format has keys {sorted(record)}")
+    return name
 
 
 def _question(
-    file: QuestionFile, index: int, number: int, row: SourceRow, aliases: Mapping[str, list[str]]
+    file: QuestionFile, index: int, row: SourceRow, aliases: Mapping[str, Sequence[str]]
 ) -> Question:
-    if not any(gold.strip() for gold in row.golds):
-        raise ValueError(f"{file.path}: row {number}: no gold answer")
     golds = dict.fromkeys([*row.golds, *aliases.get(row.answer_id or "", ())])
     # FlashRAG's convention for formats without ids: the split and the row, counted from 0.
     id_ = row.id if row.id is not None else f"{file.split or 'all'}_{index}"
     return Question(id_, file.dataset, row.text, tuple(golds), row.supporting)
 
 
-def _aliases(path: Path) -> dict[str, list[str]]:
+def _aliases(path: Path) -> dict[str, tuple[str, ...]]:
     """2WikiMultihopQA's aliases, and demonyms where given, by Wikidata id."""
-    table: dict[str, list[str]] = {}
-    for number, record in read_json_lines(path):
+    table = {}
+    for number, record in read_records(path):
         try:
-            table[record["Q_id"]] = [*record["aliases"], *record.get("demonyms", ())]
-        except KeyError as error:
-            raise ValueError(f"{path}: row {number}: no key {error}") from error
+            key = read_string(record.get("Q_id"), "Q_id")
+            names = [read_strings(record.get(name), name) for name in ("aliases", "demonyms")]
+        except ValueError as error:
+            raise ValueError(f"{path}: row {number}: {error}") from error
+        table[key] = tuple(chain.from_iterable(names))
     return table
 
 
@@ -147,12 +174,20 @@ def _manifest(file: QuestionFile, name: str, questions: Sequence[Question]) -> d
         "dataset": file.dataset,
         "source": file.source,
         "file": file.path.name,
-        "sha256": hash_file(file.path),
+        "sha256": hash_path(file.path),
         "format": name,
         "split": file.split,
         "rows": len(questions),
-        "counts": count_quirks(questions),
+        "counts": count_quirks(questions) | count_faults(questions),
     }
+
+
+def count_faults(questions: Sequence[Question]) -> dict[str, int]:
+    """Counts of what was read although it is odd: questions that repeat an earlier one, and those
+    with U+FFFD, the sign for bytes that were lost."""
+    keys = Counter(question_key(question.text) for question in questions)
+    lost = sum("\ufffd" in " ".join((q.text, *q.golds)) for q in questions)
+    return {"repeated": keys.total() - len(keys), "lost_bytes": lost}
 
 
 def count_quirks(questions: Sequence[Question]) -> dict[str, int]:

@@ -26,6 +26,11 @@ def hash_folder(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def hash_path(path: Path) -> str:
+    """SHA-256 of a file, or of all files of a folder."""
+    return hash_folder(path) if path.is_dir() else hash_file(path)
+
+
 def hash_folders(folders: Iterable[str]) -> dict[str, str]:
     """``hash_folder`` of each folder, by its path."""
     return {folder: hash_folder(Path(folder)) for folder in sorted(set(folders))}

@@ -1,6 +1,7 @@
 """The printed numbers of the paper as ranges: the values that each printed number may stand for."""
 
 import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
@@ -107,6 +108,6 @@ def read_paper(folder: Traversable) -> Paper:
     text = folder.joinpath("claims.csv").read_text("utf-8")
     return Paper(
         {number: read_published(folder, f"table{number}") for number in TABLES},
-        tuple(Claim(**row) for row in csv.DictReader(text.splitlines())),
+        tuple(Claim(**row) for row in csv.DictReader(io.StringIO(text, newline=""))),
         read_published(folder, "figures_vector"),
     )

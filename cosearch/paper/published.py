@@ -1,6 +1,7 @@
 """The paper's printed numbers, read from the product's own copy in ``expected/``."""
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -39,7 +40,7 @@ def read_published(folder: Traversable, name: str) -> tuple[Published, ...]:
     text = folder.joinpath(f"{name}.csv").read_text("utf-8")
     return tuple(
         Published(**{**row, "dataset": row["dataset"].casefold()})
-        for row in csv.DictReader(text.splitlines())
+        for row in csv.DictReader(io.StringIO(text, newline=""))
     )
 
 

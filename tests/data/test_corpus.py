@@ -1,16 +1,20 @@
 """The corpus reads published formats, writes one Arrow file with a hash, and refuses bad rows."""
 
 import json
+import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosearch.core.types import Passage
-from cosearch.data.corpus import Corpus, read_passages, split_contents, write_corpus
+from cosearch.data.corpus import Corpus, write_corpus
+from cosearch.data.passages import TextStyle, read_passages, split_contents, unquote
+from cosearch.files.artifacts import write_jsonl
 
 SAMPLES = Path(__file__).parent / "samples"
 REAL = Path(__file__).parents[3] / "shared" / "data"
@@ -145,8 +149,14 @@ def test_a_file_that_contradicts_its_manifest_is_refused(tmp_path: Path) -> None
     ("passages", "message"),
     [
         ([Passage("0", "t", " ")], "made: passage 1 has no text"),
-        ([Passage("0", "t", "a"), Passage("0", "t", "b")], "the id of passage 2 is used before"),
-        ([Passage("0", "t", "a"), Passage("", "t", "b")], "1 of 2 passages have no id"),
+        (
+            [Passage("0", "t", "a"), Passage("0", "t", "b")],
+            "passage 2 has an id that is used",
+        ),
+        (
+            [Passage("0", "t", "a"), Passage("", "t", "b")],
+            "passage 2 has no id, as 1 of 2",
+        ),
         ([], "made: no passages"),
     ],
 )
@@ -158,27 +168,41 @@ def test_bad_rows_are_refused(tmp_path: Path, passages: list[Passage], message: 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"id": "4", "title": "Empty", "text": "  "}, r"row 2: passage 'Empty' has no text"),
-        ({"id": "4", "contents": "no break"}, r"row 2: not a passage \(ValueError"),
-        ({"id": "4", "body": "x"}, r"row 2: not a passage \(KeyError\('paragraphs'\)"),
-        ({"id": "4", "title": None, "text": "x"}, r"row 2: not a passage"),
+        (
+            {"id": "4", "title": "Empty", "text": "  "},
+            r"passage 'Empty' has no text",
+        ),
+        (
+            {"id": "4", "contents": "no break"},
+            r"'contents' has no line break",
+        ),
+        (
+            {"id": "4", "body": "x"},
+            r"no known layout has keys \['body', 'id'\]",
+        ),
+        (
+            {"id": "4", "title": 4, "text": "x"},
+            r"'title' is not a text but int 4",
+        ),
     ],
 )
 def test_bad_lines_are_named(tmp_path: Path, line: dict[str, object], message: str) -> None:
     path = tmp_path / "c.jsonl"
     good = {"id": "3", "title": "t", "text": "x"}
     path.write_text(f"{json.dumps(good)}\n{json.dumps(line)}\n", "utf-8")
-    with pytest.raises(ValueError, match=rf"c\.jsonl: {message}"):
+    with pytest.raises(ValueError, match=rf"c\.jsonl: row 2: not a passage: {message}"):
         list(read_passages(path))
 
 
+WIKI18 = TextStyle(quoted=True, doubled=True, glue=" ")
 clean = st.text().filter(lambda text: text.strip() == text and "\n" not in text)
 
 
 @given(clean, clean)
 def test_contents_undo_the_csv_quoting(title: str, text: str) -> None:
     doubled = [part.replace('"', '""') for part in (title, text)]
-    assert split_contents(f'"{doubled[0]}"\n{doubled[1]}') == (title, text)
+    stored = split_contents(f'"{doubled[0]}"\n{doubled[1]}')
+    assert unquote(*stored, WIKI18) == (title, text)
 
 
 @needs_real_data
@@ -216,3 +240,18 @@ def test_real_formats_of_the_same_chunks_agree() -> None:
 def test_real_passages(tmp_path: Path, path: str, rows: int, duplicates: int) -> None:
     manifest = write_corpus(read_passages(REAL / "upstream" / path), tmp_path, source=path)
     assert (manifest["rows"], manifest["duplicates"]) == (rows, duplicates)
+
+
+some = st.text(min_size=1).filter(str.strip)
+BODIES = st.lists(st.tuples(st.text(), some), min_size=1, unique=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(BODIES)
+def test_a_text_reaches_the_corpus_unchanged(bodies: list[tuple[str, str]]) -> None:
+    rows = [Passage(str(n), *body) for n, body in enumerate(bodies)]
+    with tempfile.TemporaryDirectory() as folder:
+        file, made = Path(folder) / "rows.jsonl", Path(folder) / "corpus"
+        write_jsonl(file, map(asdict, rows))
+        write_corpus(read_passages(file), made, source="made")
+        assert Corpus(made).passages(0, len(rows)) == rows

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cosearch.data.corpus import read_passages
 from cosearch.data.fetch_hub import RECORD, fetch
+from cosearch.data.passages import read_passages
 from cosearch.files.hashes import hash_file
 from cosearch.params.hub import Hub, HubFile, HubModel
 from cosearch.params.settings import load_settings

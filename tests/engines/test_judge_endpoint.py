@@ -264,3 +264,14 @@ def test_a_line_that_a_kill_cut_off_is_dropped(tmp_path: Path) -> None:
     opened.add("b", "m", "2")
     assert AnswerFile(path)["b"] == "2"
     assert path.read_bytes().startswith(whole)
+
+
+def test_answers_are_lines_that_end_at_newlines_alone(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    for text in ("a\u2028b", "a\x85b", "a\x1cb\r"):
+        AnswerFile(path).add(text, "m", text)
+    assert [AnswerFile(path)[text] for text in ("a\u2028b", "a\x1cb\r")] == ["a\u2028b", "a\x1cb\r"]
+    with path.open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(ValueError, match=r"answers\.jsonl: line 4: no answer"):
+        AnswerFile(path)

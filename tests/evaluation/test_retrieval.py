@@ -10,7 +10,8 @@ import pytest
 from cosearch.core.protocols import Retrieve
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.types import Candidate, Passage, Question
-from cosearch.data.corpus import Corpus, read_passages, write_corpus
+from cosearch.data.corpus import Corpus, write_corpus
+from cosearch.data.passages import read_passages
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.evaluation.retrieval import (
     TABLE_SCHEMA,

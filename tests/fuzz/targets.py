@@ -17,8 +17,8 @@ from cosearch.core.formats import parse_ranking as read_ranking
 from cosearch.core.formats import parse_turn as read_turn
 from cosearch.core.prompts import fill_template
 from cosearch.core.protocols import Segment
-from cosearch.data.corpus import read_passages
 from cosearch.data.lists import read_qrels
+from cosearch.data.passages import read_passages
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.engines.policies.codec_hf import HfCodec
 from cosearch.methods.zerosearch import parse_documents

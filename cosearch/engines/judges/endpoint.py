@@ -156,8 +156,17 @@ class AnswerFile:
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             os.truncate(path, len(whole))
-        rows = [json.loads(line) for line in whole.splitlines()]
-        self._answers: dict[str, str] = {row["key"]: row["answer"] for row in rows}
+        lines = enumerate(whole.split(b"\n")[:-1], start=1)
+        self._answers = dict(self._row(number, line) for number, line in lines)
+
+    def _row(self, number: int, line: bytes) -> tuple[str, str]:
+        """Key and answer of a line. Raises ValueError that names the file and the line."""
+        try:
+            row = json.loads(line)
+            return row["key"], row["answer"]
+        except (ValueError, LookupError, TypeError) as error:
+            fault = f"no answer ({error}); remove the line"
+            raise ValueError(f"{self._path}: line {number}: {fault}") from error
 
     def __contains__(self, key: str) -> bool:
         return key in self._answers
@@ -168,7 +177,7 @@ class AnswerFile:
     def add(self, key: str, model: str, answer: str) -> None:
         """Keep an answer, on the disk first."""
         row = {"key": key, "model": model, "answer": answer}
-        with self._path.open("a", encoding="utf-8") as handle:
+        with self._path.open("a", encoding="utf-8", newline="\n") as handle:
             handle.write(json.dumps(row, ensure_ascii=False) + "\n")
         self._answers[key] = answer
 
