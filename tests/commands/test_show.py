@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
     [
         ("tiny", "core_3", "run `dvc repro report@core_3`"),
         ("mini", "all_1", "run `dvc repro profiles/mini/dvc.yaml:report@all_1`"),
-        ("tiny", "core_2", "--scope is one of core_1, core_3"),
+        ("tiny", "core_2", "no 'core_2'; did you mean 'core_"),
         ("absent", "core_1", "no 'absent'; there are mini, paper, tiny"),
     ],
 )

@@ -12,7 +12,7 @@ from tests.settings import ROOT
 PROFILE = ["--profile", "tyni"]
 NOWHERE = "no such file; run from the project's root"
 COMMANDS = [
-    ["show", "--profile", "tiny", "--scope", "all_1"], ["readme", "--scope", "all_1"], ["check"],
+    ["show", "--profile", "tiny", "--scope", "all_1"], ["results", "--scope", "all_1"], ["check"],
     ["rows"], ["models", "--profile", "tiny"], ["status"], ["fetch", "--profile", "paper"],
     ["doctor"], ["plan", "--profile", "tiny"], ["add-row", "x", "--like", "start", "a=1"],
     ["remove-row", "start"], ["init", "--questions", "q", "--corpus", "c", "--name", "mine"],
@@ -46,13 +46,13 @@ def test_outside_a_project_every_command_says_so(
         (["doctor", *PROFILE], "no 'tyni'; there are mini, paper, tiny"),
         (["plan", *PROFILE], "no 'tyni'; there are mini, paper, tiny"),
         (["show", "--profile", "tiny", "--scope", "al_1"], "no 'al_1'; did you mean 'all_1'"),
-        (["readme", "--scope", "core_9"], "--scope: no 'core_9'; did you mean 'core_"),
+        (["results", "--scope", "core_9"], "--scope: no 'core_9'; did you mean 'core_"),
         (["show", "--profile", "tiny", "--scope", "all_1"], "run `dvc repro report@all_1`"),
         (
             ["show", "--profile", "mini", "--scope", "core_1"],
             "mini/dvc.yaml:report@core_1",
         ),
-        (["readme", "--scope", "all_1"], "no such table yet; run `dvc repro report@all_1`"),
+        (["results", "--scope", "all_1"], "no such table yet; run `dvc repro report@all_1`"),
         (["plan", "--profile", "tiny", "--seeds", "0"], "0 seeds: a row has 1 to 5"),
         (["plan", "--profile", "tiny", "--seeds", "9"], "9 seeds: a row has 1 to 5"),
     ],
