@@ -38,7 +38,7 @@ SCREENS = {
     "report_trajectories": (1280, 1300, False, "#episodes?branch=relevance_and_main"),
 }
 """Picture -> width, height, whether the screen is dark, and the place on the page."""
-COMMANDS = {"doctor": "python -m cosearch doctor --profile tiny"}
+COMMANDS = {"ask": "python -m cosearch ask --row cosearch-0 'where was Torvester born ?'"}
 """Picture -> the command whose output it shows."""
 COLUMNS = 100
 COLOURS = 256
@@ -68,6 +68,7 @@ def terminal_picture(tab: Tab, command: str) -> bytes:
     words = shlex.split(command)
     words[0] = sys.executable if words[0] == "python" else words[0]
     colours = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
+    colours["TTY_INTERACTIVE"] = "0"  # no spinners, whose frames would all stand there
     done = subprocess.run(
         words, cwd=ROOT, env=os.environ | colours, capture_output=True, text=True, check=True
     )
