@@ -153,7 +153,7 @@ def test_the_example_parameters_are_good(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_the_row_that_the_readme_shows(folder: Path) -> None:
-    (command,) = [c.words for c in console() if c.words[3:4] == ("add-row",)]
+    (command,) = [c.words for c in console("README.md") if c.words[3:4] == ("add-row",)]
     main(command[3:])
     written = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))["rows"]
     shown = parameters()["rows"]["no_gate"]
@@ -210,8 +210,12 @@ def write_parameters(folder: Path, params: Mapping[str, Any]) -> None:
     (folder / "params.yaml").write_text(yaml.safe_dump(dict(params), sort_keys=False), "utf-8")
 
 
-def console() -> list[Command]:
-    return [c for block in BLOCKS if block.language == "console" for c in block.commands()]
+def console(*files: str) -> list[Command]:
+    """The commands of the console blocks of some documents, or of all."""
+    chosen = [
+        one for one in BLOCKS if one.language == "console" and (not files or one.file in files)
+    ]
+    return [command for block in chosen for command in block.commands()]
 
 
 def test_a_new_method_is_what_the_document_says(reproduced: Project, tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_a_stage_that_is_started_alone_says_what_has_changed(
 
 def renamed(text: str) -> str:
     """The parameters with another name for the row ``start``."""
-    for head in ("  ", "like: ", "right: "):
+    for head in ("  ", "- ", "like: ", "right: "):
         text = re.sub(rf"^(.*{head})start\b", r"\1beginning", text, flags=re.MULTILINE)
     return text
 

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cosearch.core.protocols import Message
 from cosearch.engines.models import model_folder
 from cosearch.params.blocks import Agent, Judge, Ranker, Simulator, Train
 from cosearch.params.engines import Vllm
 from cosearch.params.method import Loss
+
+if TYPE_CHECKING:  # every stage imports this module, and most of them need no such type
+    from cosearch.core.protocols import Message
 
 ModelBlock = Agent | Ranker | Simulator
 """The parameters of a role that a model plays."""
@@ -44,7 +46,7 @@ def build_codec(folder: str | Path) -> Any:
     return HfCodec(model_folder(folder))
 
 
-def check_plain_loading(folder: str | Path, chats: Sequence[Sequence[Message]]) -> None:
+def check_plain_loading(folder: str | Path, chats: "Sequence[Sequence[Message]]") -> None:
     """Raises ValueError where plain transformers reads ``chats`` otherwise than the codec."""
     from cosearch.engines.policies.codec_hf import check_plain
 
