@@ -51,7 +51,7 @@ class Traces:
             if place.is_dir() and not place.is_symlink():
                 shutil.rmtree(place)
             else:
-                place.unlink()
+                place.unlink(missing_ok=True)  # the profiles share the logs of flows.side_by_side
         if not self.entries:
             return
         text = (self.folder / LOCK).read_text("utf-8")
@@ -78,7 +78,7 @@ def remove_row(name: str, *, ask: bool) -> None:
     ]
     first, last = entry_lines(text, "rows", name)
     print(f"params.yaml: rows.{name}, lines {first} to {last}, and what every rows.yaml says of it")
-    for line in (line for traces in found for line in traces.lines()):
+    for line in dict.fromkeys(line for traces in found for line in traces.lines()):
         print(line)
     print(KEPT)
     if ask and not agreed():
