@@ -139,7 +139,7 @@ def _of_row(paths: Paths, system: str, seed: int) -> Iterator[Path]:
         yield paths.train(part, seed, system)
         yield paths.gate(part, seed, system)
         yield paths.evaluate(part, seed, system)
-    yield paths.root / "metrics" / f"{system}-{seed}.json"
+    yield paths.score(f"{system}-{seed}")
 
 
 def _of_stage(paths: Paths, title: str) -> Iterator[Path]:

@@ -7,10 +7,9 @@ the names are checked here, and DVC gets exact ones.
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from cosearch.commands.here import show_rows
-from cosearch.params.rows_file import check_rows, profile_folders
+from cosearch.params.rows_file import check_rows, graph_target, profile_folders
 from cosearch.params.settings import Settings, load_settings
 
 
@@ -24,7 +23,7 @@ def make_row(name: str, profile: str, *, seed: int, jobs: int) -> int:
     if folder is None:
         raise ValueError(f"profile {profile}: no profile.yaml names it")
     check_rows(settings, folder)
-    targets = [stage_of(folder, stage) for stage in row_stages(settings, name, seed)]
+    targets = [graph_target(profile, stage) for stage in row_stages(settings, name, seed)]
     run = [sys.executable, "-m", "flows.side_by_side", "--jobs", str(jobs), *targets]
     if code := run_to_end(run):
         return code
@@ -41,11 +40,6 @@ def row_stages(settings: Settings, name: str, seed: int) -> list[str]:
     row = f"{name}-{seed}"
     kinds = ("train", "evaluate", "gate") if row in settings.graph.trainings else ("evaluate",)
     return [f"{kind}@{row}" for kind in kinds]
-
-
-def stage_of(folder: Path, stage: str) -> str:
-    """The address of a stage for DVC, of the graph in ``folder``."""
-    return stage if folder == Path() else f"{folder / 'dvc.yaml'}:{stage}"
 
 
 def run_to_end(command: list[str]) -> int:

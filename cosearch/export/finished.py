@@ -1,6 +1,5 @@
 """A row that was trained and evaluated here, as its identities and its outputs tell of it."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +8,12 @@ from typing import Any
 from cosearch.files.artifacts import SKIPPED, Paths, read_json
 from cosearch.files.hashes import check_hashes, hash_file
 from cosearch.params.derived import FIXED_RANKER
-from cosearch.params.reading import load_yaml
 from cosearch.params.rows import Training
 from cosearch.params.rows_file import profile_folders
 from cosearch.params.settings import Settings
 from cosearch.rollouts.pipelines import MODEL_RANKERS
 from cosearch.rollouts.trained import read_trained
+from cosearch.run.lock import LOCK, hashes_in, is_of, read_lock
 from cosearch.statistics.results import Result, read_results
 from cosearch.tables.evidence import withheld
 
@@ -122,29 +121,17 @@ def _base(paths: Paths, trained: Mapping[str, Any], role: str, seed: int) -> tup
 def _check_recorded(paths: Paths, name: str, train: Path) -> None:
     """Raises ValueError unless dvc.lock says that the identities that lie here made the outputs,
     and that the models that lie here were evaluated."""
-    lock = profile_folders()[paths.profile] / "dvc.lock"
-    stages = load_yaml(lock.read_text("utf-8"))["stages"] if lock.is_file() else {}
-    entries = {stage: stages.get(f"{stage}@{name}", {}) for stage in STAGES}
-    deps, outs = (
-        {
-            stage: {one["path"]: one["md5"] for one in entry.get(kind, ())}
-            for stage, entry in entries.items()
-        }
-        for kind in ("deps", "outs")
-    )
-    identities = {stage: paths.identity(f"{stage}@{name}") for stage in STAGES}
-    made_by = all(
-        path.is_file() and deps[stage].get(path.as_posix()) == _md5(path)
-        for stage, path in identities.items()
+    folder = profile_folders()[paths.profile]
+    stages = read_lock(folder)
+    trained, evaluated = (stages.get(f"{stage}@{name}", {}) for stage in STAGES)
+    made_by = is_of(trained, paths.identity(f"train@{name}")) and is_of(
+        evaluated, paths.identity(f"evaluate@{name}")
     )
     models = train.as_posix()
-    if not made_by or deps["evaluate"].get(models) != outs["train"].get(models):
+    if not made_by or hashes_in(evaluated, "deps").get(models) != hashes_in(trained, "outs").get(
+        models
+    ):
         raise ValueError(
-            f"{name}: {lock} does not say that its models and results are those of the present"
+            f"{name}: {folder / LOCK} does not say that its models and results are those of the present"
             f" parameters; run `make row ROW={name}`"
         )
-
-
-def _md5(path: Path) -> str:
-    """What DVC takes of a file."""
-    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()

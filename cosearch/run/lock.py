@@ -25,8 +25,13 @@ def has_outputs(entry: Entry) -> bool:
     return all(Path(one["path"]).exists() for one in entry.get("outs", ()))
 
 
+def hashes_in(entry: Entry, kind: str) -> dict[str, str | None]:
+    """Path -> hash of what a stage read (``deps``) or made (``outs``)."""
+    return {one["path"]: one.get("md5") for one in entry.get(kind, ())}
+
+
 def is_of(entry: Entry, identity: Path) -> bool:
     """Whether a stage last ran under its file ``identity`` as it is now."""
-    recorded = {one["path"]: one.get("md5") for one in entry.get("deps", ())}
+    recorded = hashes_in(entry, "deps")
     found = md5(identity.read_bytes()).hexdigest() if identity.is_file() else None
     return found is not None and recorded.get(identity.as_posix()) == found
