@@ -124,14 +124,14 @@ def _check_recorded(paths: Paths, name: str, train: Path) -> None:
     folder = profile_folders()[paths.profile]
     stages = read_lock(folder)
     trained, evaluated = (stages.get(f"{stage}@{name}", {}) for stage in STAGES)
-    made_by = is_of(trained, paths.identity(f"train@{name}")) and is_of(
-        evaluated, paths.identity(f"evaluate@{name}")
+    made_by = (
+        is_of(trained, paths.identity(f"train@{name}")),
+        is_of(evaluated, paths.identity(f"evaluate@{name}")),
     )
     models = train.as_posix()
-    if not made_by or hashes_in(evaluated, "deps").get(models) != hashes_in(trained, "outs").get(
-        models
-    ):
+    made, read = hashes_in(trained, "outs").get(models), hashes_in(evaluated, "deps").get(models)
+    if not all(made_by) or made != read:
         raise ValueError(
-            f"{name}: {folder / LOCK} does not say that its models and results are those of the present"
-            f" parameters; run `make row ROW={name}`"
+            f"{name}: {folder / LOCK} does not say that its models and results are those of the "
+            f"present parameters; run `make row ROW={name}`"
         )
