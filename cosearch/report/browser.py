@@ -7,17 +7,17 @@ script, by its hash.
 
 import base64
 import hashlib
-import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from importlib.resources import files
 from typing import Any
 
-from cosearch.report.episodes import Episode, EpisodeCall, Episodes
+from markupsafe import Markup
 
-_PAGE = files("cosearch.report") / "page"
-SCRIPT = (_PAGE / "browser.js").read_text("utf-8")
+from cosearch.report.episodes import Episode, EpisodeCall, Episodes
+from cosearch.report.templates import PAGE, TEMPLATES
+
+SCRIPT = (PAGE / "browser.js").read_text("utf-8")
 """The page's only script."""
 
 _FILTERS = {
@@ -127,41 +127,14 @@ def pack_episode(episode: Episode) -> dict[str, Any]:
 def markup(episodes: Episodes, fitted: Fitted, bound: int) -> str:
     """The section: two systems side by side, the filters, an empty list, and the data. ``bound``:
     bytes of the whole page."""
-    selects = "".join(
-        _labelled(label, f'<select data-filter="{name}"><option value="">all</option></select>')
-        for name, label in _FILTERS.items()
+    return TEMPLATES.get_template("browser.html.j2").render(
+        extent=_extent(episodes, fitted),
+        megabytes=f"{bound / 1e6:g}",
+        sides=_SIDES if episodes.tested.systems else {},
+        filters=_FILTERS,
+        data=Markup(fitted.data),
+        script=Markup(SCRIPT),
     )
-    return (
-        f'<section id="section-episodes">\n<h2>Trajectories</h2>\n<p>{_extent(episodes, fitted)} '
-        f"The page stays below {bound / 1e6:g} MB; the files of the run hold all "
-        "trajectories. Keys <kbd>j</kbd> and <kbd>k</kbd> go to the next and the previous one; the "
-        "address of the page names the filters and the trajectory.</p>\n"
-        f"{_versus() if episodes.tested.systems else ''}"
-        f'<form id="episodes-filters" role="search">{selects}'
-        '<label class="wide">Text<input type="search" data-filter="text"></label></form>\n'
-        '<p id="episodes-count" role="status" aria-live="polite"></p>\n'
-        '<div id="episodes-panes"><ol id="episodes-list"></ol>'
-        '<article id="episodes-detail"></article></div>\n'
-        "<noscript><p>The trajectories are shown by a script.</p></noscript>\n"
-        f'<script type="application/json" id="episodes-data">{fitted.data}</script>\n'
-        f"<script>{SCRIPT}</script>\n</section>"
-    )
-
-
-def _versus() -> str:
-    """Where one question stands under two systems."""
-    selects = "".join(
-        _labelled(label, f'<select data-side="{name}"></select>') for name, label in _SIDES.items()
-    )
-    return (
-        '<details id="versus" open><summary>One question, two systems</summary>\n'
-        f'<form id="versus-choice">{selects}</form>\n'
-        '<div id="versus-panes"><article></article><article></article></div></details>\n'
-    )
-
-
-def _labelled(label: str, control: str) -> str:
-    return f"<label>{html.escape(label)}{control}</label>"
 
 
 def _extent(episodes: Episodes, fitted: Fitted) -> str:

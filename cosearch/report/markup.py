@@ -5,13 +5,10 @@ where there are trajectories to browse, one script, both by hash. The templates 
 because questions, passages and outputs of models are untrusted.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from cosearch.report.browser import SCRIPT, fit_episodes, markup, source_hash
@@ -19,27 +16,16 @@ from cosearch.report.curves import PALETTE
 from cosearch.report.episodes import Episodes
 from cosearch.report.intervals import IntervalPicture
 from cosearch.report.origins import RowOrigin
-from cosearch.report.words import Words, slug
+from cosearch.report.templates import PAGE, TEMPLATES
+from cosearch.report.words import Words
 from cosearch.statistics.results import NOT_RUN
 from cosearch.tables.layout import Column, PrintedRow, Table, cell_text, escape_markdown
 
 PAGE_BYTES = 6_000_000
 """Largest size of the HTML page; trajectories beyond it are left out."""
 
-_PAGE = files("cosearch.report") / "page"
-_STYLE = PALETTE + (_PAGE / "report.css").read_text("utf-8")
-WORDS = Words.of(yaml.safe_load((_PAGE / "words.yaml").read_text("utf-8")))
-_TEMPLATES = Environment(
-    loader=PackageLoader("cosearch.report", "page"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_TEMPLATES.filters |= {
-    "base64": lambda text: base64.b64encode(text.encode("utf-8")).decode("ascii"),
-    "slug": slug,
-}
+_STYLE = PALETTE + (PAGE / "report.css").read_text("utf-8")
+WORDS = Words.of(yaml.safe_load((PAGE / "words.yaml").read_text("utf-8")))
 _UNSEEN = (
     {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
     | dict.fromkeys(range(127, 160), "\N{REPLACEMENT CHARACTER}")
@@ -207,7 +193,7 @@ def _document(report: Content, browser: str) -> str:
     links += [("episodes", "Trajectories")] if browser else []
     links += [("rows", "Rows")] if report.origins else []
     stages = [stage for one in report.origins for stage in one.stages]
-    page = _TEMPLATES.get_template("page.html.j2").render(
+    page = TEMPLATES.get_template("page.html.j2").render(
         report=report,
         first=first,
         links=[*links, ("words", "Words")],

@@ -55,9 +55,8 @@ counts for a row only if the row's settings name it."""
 DATA: Mapping[str, str] = {
     "cosearch.core.prompts": "cosearch/core/templates",
     "cosearch.paper.published": "cosearch/paper/expected",
-    "cosearch.report.browser": "cosearch/report/page",
     "cosearch.report.curves": "cosearch/report/page",
-    "cosearch.report.markup": "cosearch/report/page",
+    "cosearch.report.templates": "cosearch/report/page",
 }
 """Modules that read package data -> the folder of it."""
 TEMPLATES = "cosearch/core/templates"
