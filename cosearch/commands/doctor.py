@@ -154,15 +154,33 @@ def _trainer(settings: Settings) -> tuple[str, ...]:
 
 def _hardware(settings: Settings, probes: Probes) -> Iterator[Finding]:
     least = _least(settings)
-    yield Finding("CPU cores", str(probes.cores()))
+    yield _cores(settings, probes.cores())
     yield _amount("memory", probes.memory(), least.memory, "GiB", "a machine with more memory")
     yield _amount("free disk", probes.disk(), least.disk, "GB", "free space, or another disk")
     cards = probes.cards()
     shown = ", ".join(f"{card.name} {card.memory:.0f} GiB" for card in cards) or "none"
     fix = "a machine with GPUs; see `python -m cosearch plan`" if least.gpus and not cards else None
     yield Finding("GPUs", shown, fix)
+    if least.gpus:
+        yield _search(settings)
     if least.gpus and cards:
         yield _fit(settings, cards)
+
+
+def _cores(settings: Settings, cores: int) -> Finding:
+    threads = settings.section(blocks.Index).threads
+    few = threads > cores
+    fix = f"a machine with more cores, or profiles.{settings.profile}.index.threads: {cores}"
+    return Finding("CPU cores", f"{cores}, {threads} search", fix if few else None)
+
+
+def _search(settings: Settings) -> Finding:
+    """Check if the largest batch of searches ends well before an engine counts as hung."""
+    queries, seconds = Outlook.of(settings).search_batch()
+    allowed = settings.file.runtime.engine.deadline(queries)
+    fix = f"more of profiles.{settings.profile}.index.threads, or of runtime.engine.request_s"
+    found = f"{queries:,} queries at once take about {seconds:,.0f} s of {allowed:,.0f} s allowed"
+    return Finding("search", found, fix if seconds > allowed / 2 else None)
 
 
 def _fit(settings: Settings, cards: Sequence[Card]) -> Finding:

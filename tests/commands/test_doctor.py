@@ -3,6 +3,7 @@
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -28,6 +29,7 @@ class Described:
     gigabytes: float = 100.0
     interpreter: tuple[int, int] = (3, 11)
     variables: dict[str, str] = field(default_factory=dict)
+    processors: int = 64
 
     def python(self) -> tuple[int, int]:
         return self.interpreter
@@ -39,7 +41,7 @@ class Described:
         return self.gpus
 
     def cores(self) -> int:
-        return 8
+        return self.processors
 
     def memory(self) -> float:
         return self.gib
@@ -139,6 +141,21 @@ def test_the_fix_for_too_few_gpus_is_a_setting(tmp_path: Path) -> None:
     probes = Described(GPU_PACKAGES, (Card("card", 8.0),), gib=1024.0, gigabytes=9000.0)
     fix = lacks(examined("paper", probes, tmp_path))["joint training"]
     assert fix == "more or larger GPUs"
+
+
+def test_searches_are_held_against_cores_and_deadline(tmp_path: Path) -> None:
+    filled(tmp_path)
+    cards = (Card("card", 79.6),) * 8
+    few = Described(GPU_PACKAGES, cards, gib=1024.0, gigabytes=9000.0, processors=8)
+    assert lacks(examined("paper", few, tmp_path))["CPU cores"].endswith("index.threads: 8")
+
+    def one_thread(params: dict[str, Any]) -> None:
+        params["profiles"]["paper"]["index"]["threads"] = 1
+        params["runtime"]["engine"]["request_s"] = 0
+
+    settings = load_settings("paper", write_params(tmp_path, one_thread))
+    found = lacks(doctor.examine(settings, Paths("paper"), few, tmp_path))
+    assert "profiles.paper.index.threads" in found["search"]
 
 
 def test_a_damaged_model_folder_is_a_lack(tmp_path: Path) -> None:
