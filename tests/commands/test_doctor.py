@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cosearch.commands import doctor
-from cosearch.commands.doctor import Card, Finding
+from cosearch.commands import doctor, machine
+from cosearch.commands.doctor import Finding
+from cosearch.commands.machine import Card, Probes
 from cosearch.files.artifacts import Paths
 from cosearch.params.settings import load_settings
 from tests.settings import write_params
@@ -53,7 +54,7 @@ class Described:
         return self.variables.get(name)
 
 
-def examined(profile: str, probes: doctor.Probes, root: Path = ROOT) -> list[Finding]:
+def examined(profile: str, probes: Probes, root: Path = ROOT) -> list[Finding]:
     settings = load_settings(profile, ROOT / "params.yaml")
     return doctor.examine(settings, Paths(profile), probes, root)
 
@@ -205,14 +206,14 @@ def test_findings_are_lines_in_a_pipe_and_a_table_in_a_terminal() -> None:
 
 def test_what_nvidia_smi_says_is_read() -> None:
     text = "NVIDIA H100 80GB HBM3, 81559\nNVIDIA H100, PCIe, 81920\n\n"
-    assert doctor.read_cards(text) == [
+    assert machine.read_cards(text) == [
         Card("NVIDIA H100 80GB HBM3", 81559 / 1024),
         Card("NVIDIA H100, PCIe", 80.0),
     ]
 
 
 def test_this_machine_answers() -> None:
-    probes = doctor.real_probes()
+    probes = machine.real_probes()
     assert probes.python() >= (3, 11) and probes.cores() >= 1
     assert probes.memory() > 0 and probes.disk() > 0
     assert probes.version("polars") and probes.version("no-such-package") is None
