@@ -136,10 +136,8 @@ def _reward_calls(
 
 def judge_case(trajectory: Trajectory, call: SearchCall) -> JudgeCase:
     """What a judge sees of ``call``: the documents that the agent was shown, in the order shown."""
-    shown = call.ranking[: len(call.ranking) - call.dropped_documents]
-    passages = tuple(call.candidates[position].passage for position in shown)
     question = trajectory.question
-    return JudgeCase(question.text, question.golds, call.query, passages)
+    return JudgeCase(question.text, question.golds, call.query, call.shown())
 
 
 def _judge_agent(
