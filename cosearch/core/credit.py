@@ -129,8 +129,8 @@ def _reward_calls(
         if reward.branch not in unpaid
     ]
     cases = [judge_case(trajectories[i], trajectories[i].calls[position]) for i, position in keys]
-    for (index, position), score in zip(keys, judge(cases), strict=True):
-        rewards[index][position] = judged_reward(rewards[index][position], score)
+    for (index, position), judgement in zip(keys, judge(cases), strict=True):
+        rewards[index][position] = judged_reward(rewards[index][position], judgement)
     return rewards
 
 
