@@ -53,6 +53,7 @@ def write_shards(mixture: Mixture, rows: int, folder: Path) -> None:
     manifest = {
         "rows": rows,
         "dimension": mixture.dimension,
+        "cut_passages": 0,
         "corpus": "synthetic",
         "encoder": {},
         "shards": shards,

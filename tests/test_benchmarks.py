@@ -1,11 +1,13 @@
 """The benchmarks run to their end at a small size."""
 
+import gzip
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import faiss_size
+from benchmarks import faiss_size, text_rules
 from benchmarks.faiss_size import growth
 from benchmarks.vectors import Mixture, write_shards
 from cosearch.engines.retrieval.index_kinds import KINDS
@@ -56,3 +58,26 @@ def test_the_growth_laws() -> None:
     assert growth("flat", 4.0, 1000) == (1.0, 4.0, 4.0)
     assert growth("ivf_pq", 4.0, 1000) == (4.0, 8.0, 2.0)
     assert growth("hnsw", 1000.0, 1000) == pytest.approx((1.0, 2000.0, 2.0))
+
+
+def test_the_questions_that_the_rules_for_text_move_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions = {
+        "1": ("What is Ann's occupation?", ["painter"]),
+        "2": ("Which country does Ann come from?", ["no", "Norway"]),
+        "3": ("Which country does Bo come from?", ["Sweden"]),
+    }
+    rows = [{"id": i, "question": q, "golden_answers": g} for i, (q, g) in questions.items()]
+    (tmp_path / "questions").mkdir()
+    (tmp_path / "questions/nq.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    passage = {"id": "p", "title": "Ann", "text": "She had no painter."}
+    run = "dataset\tquestion_id\trank\tpassage_id\tscore\n"
+    run += "".join(f"nq\t{number}\t1\tp\t1.0\n" for number in questions)
+    files = {"corpus.jsonl.gz": json.dumps(passage), "bm25_top50.tsv.gz": run}
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    text_rules.main([str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert "| nq | 3 | 1 | 1 | 0 | 1 | 0 |" in printed
+    assert "| nq | 3 | 3 | 1, 1 | 1, 1 | 1, 1 |" in printed

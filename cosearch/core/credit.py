@@ -129,17 +129,15 @@ def _reward_calls(
         if reward.branch not in unpaid
     ]
     cases = [judge_case(trajectories[i], trajectories[i].calls[position]) for i, position in keys]
-    for (index, position), score in zip(keys, judge(cases), strict=True):
-        rewards[index][position] = judged_reward(rewards[index][position], score)
+    for (index, position), judgement in zip(keys, judge(cases), strict=True):
+        rewards[index][position] = judged_reward(rewards[index][position], judgement)
     return rewards
 
 
 def judge_case(trajectory: Trajectory, call: SearchCall) -> JudgeCase:
     """What a judge sees of ``call``: the documents that the agent was shown, in the order shown."""
-    shown = call.ranking[: len(call.ranking) - call.dropped_documents]
-    passages = tuple(call.candidates[position].passage for position in shown)
     question = trajectory.question
-    return JudgeCase(question.text, question.golds, call.query, passages)
+    return JudgeCase(question.text, question.golds, call.query, call.shown())
 
 
 def _judge_agent(

@@ -17,6 +17,7 @@ from cosearch.core.seeds import derive
 from cosearch.core.transcript import sampled_body
 from cosearch.core.types import (
     Candidate,
+    Cuts,
     Generation,
     Note,
     Passage,
@@ -48,8 +49,8 @@ class PendingSearch:
         """D_K in the order shown."""
         return [self.candidates[position].passage for position in self.ranking]
 
-    def done(self, dropped_documents: int) -> SearchCall:
-        """The record of the finished search."""
+    def done(self, dropped_documents: int, cuts: Cuts = ()) -> SearchCall:
+        """The record of the finished search; ``cuts`` are those of the agent's observation."""
         return SearchCall(
             self.turn,
             self.query,
@@ -58,6 +59,7 @@ class PendingSearch:
             self.output,
             dropped_documents,
             self.note,
+            cuts,
         )
 
 
@@ -142,7 +144,8 @@ class RankerStage:
         text, parsed = self.read(generation, len(search.candidates) - dropped)
         fault = parsed.reason if isinstance(parsed, Malformed) else None
         ranking = parsed.positions if isinstance(parsed, Ranking) else search.ranking
-        output = RankerOutput(tuple(ids), generation, text, fault, dropped)
+        cuts = self.prompting.cuts([one.passage for one in search.candidates], dropped)
+        output = RankerOutput(tuple(ids), generation, text, fault, dropped, cuts=cuts)
         return replace(search, ranking=ranking, output=output)
 
     def read(self, generation: Generation, shown: int) -> tuple[str, Ranking | Malformed]:

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from cosearch.core.protocols import Message, Segment
-from cosearch.core.types import Passage
+from cosearch.core.types import Cuts, Passage
 
 Fill = str | int | Sequence[Segment]
 """What fills a field of a template."""
@@ -85,6 +85,14 @@ class Prompting:
     def fill(self, name: str, fills: Mapping[str, Fill]) -> tuple[Message, ...]:
         """Chat messages of template ``name`` of the set."""
         return fill_template(self.templates, name, fills)
+
+    def cuts(self, passages: Sequence[Passage], dropped: int) -> Cuts:
+        """Which texts ``documents`` cuts, without the last ``dropped`` passages."""
+        return tuple(
+            (place, self.max_document_chars)
+            for place, passage in enumerate(passages[: len(passages) - dropped])
+            if len(passage.text) > self.max_document_chars
+        )
 
     def documents(self, passages: Sequence[Passage]) -> list[tuple[Segment, ...]]:
         """Segments of each passage, numbered from 1."""

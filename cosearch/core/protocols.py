@@ -127,11 +127,21 @@ class JudgeCase:
     passages: tuple[Passage, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A judge's score in [0, 1], and what its prompt lacked: whole documents that did not fit, and
+    texts that were cut."""
+
+    score: float
+    dropped_documents: int
+    cut_documents: int
+
+
 class RankingJudge(Protocol):
     """Says how useful the documents of a ranker call are (row "LLM-as-judge" of Table 3)."""
 
-    def __call__(self, cases: Sequence[JudgeCase]) -> Sequence[float]:
-        """A score in [0, 1] per case, in order. It raises when infrastructure fails."""
+    def __call__(self, cases: Sequence[JudgeCase]) -> Sequence[Judgement]:
+        """A judgement per case, in order. It raises when infrastructure fails."""
 
 
 class NotFinite(RuntimeError):

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from cosearch.core.protocols import Judgement
 from cosearch.core.relevance import RelevanceRule
+from cosearch.core.shown import shows_answer
 from cosearch.core.text import answer_f1, exact_match
 from cosearch.core.types import SearchCall, Trajectory
 
@@ -59,6 +61,11 @@ class CallReward:
     r_main: float
     r_rank: float
     branch: Branch
+    shown_answer: bool
+    """Whether the agent read an answer: among the documents that fitted, as far as they were shown
+    (``core.shown``)."""
+    judgement: Judgement | None = None
+    """What a judge said, where one paid."""
 
 
 def hit_at(ranked_labels: Sequence[bool], k: int) -> float:
@@ -113,25 +120,26 @@ def call_reward(
 ) -> CallReward:
     """Reward of one search call of ``trajectory``, before a judge is asked."""
     labels = relevance.label(trajectory.question, call.candidates)
+    shown = shows_answer(call, trajectory.question, relevance)
     r_rel = relevance_reward(labels, call.ranking, rules)
     r_main = main_reward(trajectory, rules)
     if not trajectory.well_formed and rules.exclude_malformed_trajectories:
-        return CallReward(labels, any(labels), r_rel, r_main, 0.0, Branch.EXCLUDED)
+        return CallReward(labels, any(labels), r_rel, r_main, 0.0, Branch.EXCLUDED, shown)
     main = r_main if trajectory.well_formed else 0.0
     if rules.main_threshold is not None:
         main = float(main >= rules.main_threshold)
     r_rank, branch = composite_reward(
         well_formed=call.well_formed, has_answer=any(labels), r_rel=r_rel, main=main, rules=rules
     )
-    return CallReward(labels, any(labels), r_rel, r_main, r_rank, branch)
+    return CallReward(labels, any(labels), r_rel, r_main, r_rank, branch, shown)
 
 
-def judged_reward(reward: CallReward, score: float) -> CallReward:
-    """``reward`` with the judge's ``score`` in place of the composite. It is not for malformed
+def judged_reward(reward: CallReward, judgement: Judgement) -> CallReward:
+    """``reward`` with the judge's score in place of the composite. It is not for malformed
     rankings, which keep -alpha, and not for calls of malformed trajectories, which are excluded.
 
     Raises ValueError for a score outside [0, 1].
     """
-    if not 0 <= score <= 1:
-        raise ValueError(f"the judge gave a score of {score}; scores lie in [0, 1]")
-    return replace(reward, r_rank=score, branch=Branch.JUDGE)
+    if not 0 <= judgement.score <= 1:
+        raise ValueError(f"the judge gave a score of {judgement.score}; scores lie in [0, 1]")
+    return replace(reward, r_rank=judgement.score, branch=Branch.JUDGE, judgement=judgement)

@@ -13,7 +13,7 @@ from cosearch.core.prompts import Prompting, fill_text, fit_documents
 from cosearch.core.protocols import Codec, Generate, Segment
 from cosearch.core.seeds import derive
 from cosearch.core.transcript import Ending, Transcript, has_stop_token
-from cosearch.core.types import Question, Sampling, SpanKind, Terminal, Trajectory
+from cosearch.core.types import Question, Sampling, SearchCall, SpanKind, Terminal, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ async def roll_out(
             search = await run_stages(_pending(question, action, transcript, own_seed), stages)
             reply, dropped = render_observation(search, rules, room=room, after_eos=after_eos)
             transcript.append_given(SpanKind.OBSERVATION, turn, reply)
-            transcript.calls.append(search.done(dropped))
+            transcript.calls.append(finished(search, dropped, rules))
         elif (notice := _notice_after(action, turn, rules)) is not None:
             reply = render_notice(notice, turn, rules, room=room, after_eos=after_eos)
             transcript.append_given(SpanKind.NOTICE, turn, reply)
@@ -131,6 +131,13 @@ def render_observation(
         )
     budget = min(rules.max_observation_tokens, room)
     return fit_documents(render, _shown(search, rules), max_tokens=budget)
+
+
+def finished(search: PendingSearch, dropped: int, rules: AgentRules) -> SearchCall:
+    """The record of ``search``, of which the agent read all but the last ``dropped`` documents."""
+    if search.note is not None:
+        return search.done(dropped)
+    return search.done(dropped, rules.prompting.cuts(search.passages(), dropped))
 
 
 def render_notice(

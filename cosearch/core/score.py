@@ -31,18 +31,21 @@ class CrossEncoderStage:
         """Rank with the policy. A search without candidates stays as it is."""
         if not search.candidates:
             return search
-        pairs = tuple(
-            tuple(self.pair(search.question.text, search.query, candidate.passage))
+        made = [
+            self.pair(search.question.text, search.query, candidate.passage)
             for candidate in search.candidates
-        )
+        ]
+        pairs = tuple(tuple(ids) for ids, _ in made)
+        cuts = tuple((place, kept) for place, (_, kept) in enumerate(made) if kept is not None)
         count = min(self.top_k, len(pairs))
         seed = derive(search.seed, "ranker", search.turn)
         generation = await Choose("ranker", pairs, count, self.sampling, seed)
-        output = RankerOutput((), generation, show_picks(generation.ids), None, 0, pairs)
+        output = RankerOutput((), generation, show_picks(generation.ids), None, 0, pairs, cuts)
         return replace(search, ranking=generation.ids, output=output)
 
-    def pair(self, question: str, query: str, passage: Passage) -> list[int]:
-        """Ids of a candidate's pair with the query; the end of its text is cut until they fit.
+    def pair(self, question: str, query: str, passage: Passage) -> tuple[list[int], int | None]:
+        """Ids of a candidate's pair with the query, and how many characters of its text they hold;
+        None if they hold all. The end of the text is cut until they fit.
 
         Raises ValueError when they do not fit without any text.
         """
@@ -59,14 +62,14 @@ class CrossEncoderStage:
 
         whole = render(len(text))
         if len(whole) <= self.max_pair_tokens:
-            return whole
+            return whole, len(text) if len(text) < len(passage.text) else None
         kept = bisect_right(range(len(text)), self.max_pair_tokens, key=lambda n: len(render(n)))
         if kept == 0:
             raise ValueError(
                 f"ranker.max_pair_tokens={self.max_pair_tokens} leaves no room for a document"
                 f" beside query {query!r}: raise it"
             )
-        return render(kept - 1)
+        return render(kept - 1), kept - 1
 
 
 def show_picks(positions: Sequence[int]) -> str:

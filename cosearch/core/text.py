@@ -11,11 +11,20 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
+ARTICLES = frozenset({"a", "an", "the"})
+"""Words that answers and queries are compared without."""
+
+_ARTICLES = re.compile(rf"\b({'|'.join(sorted(ARTICLES))})\b")
 _DROP_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_PUNCTUATION_TO_BLANK = str.maketrans(dict.fromkeys(string.punctuation, " "))
-_FOLD = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b\u2039\u203a\u2032\u00b4`\u02b9\u02bb\u02bc\u02bd\uff07"
+_DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\u02ba\u2e42\u301d\u301e\u301f\uff02"
+_QUOTES = str.maketrans(dict.fromkeys(_SINGLE_QUOTES, "'") | dict.fromkeys(_DOUBLE_QUOTES, '"'))
+_MINUS = "\N{MINUS SIGN}"
+_THOUSANDS = re.compile(
+    # One to three digits, then groups of three behind one and the same separator: a comma, an
+    # apostrophe, the Arabic sign, or a blank that does not break or is thin.
+    r"(?<!\d)\d{1,3}([,'\u066c\u00a0\u2007\u2009\u202f])\d{3}(?:\1\d{3})*(?!\d)"
+)
 
 YES_NO_WORDS = frozenset({"yes", "no", "noanswer"})
 """Golds whose F1 is 0 or 1 under the ``squad`` rule."""
@@ -27,8 +36,23 @@ def normalize(text: str) -> str:
 
 
 def query_words(query: str) -> list[str]:
-    """Words of a sub-query for grouping: punctuation becomes a blank, articles go (Algorithm 2)."""
-    return _ARTICLES.sub(" ", query.lower().translate(_PUNCTUATION_TO_BLANK)).split()
+    """Words of a sub-query for grouping (Algorithm 2): lower-case and composed (NFC), without
+    articles. Format characters (soft hyphens, joiners) are dropped; every punctuation mark, symbol
+    and control character becomes a blank, so that a typographic apostrophe counts like a typed one.
+    """
+    spelled = unicodedata.normalize("NFC", drop_format(query).lower())
+    words = "".join(" " if _parts_words(char) else char for char in spelled).split()
+    return [word for word in words if word not in ARTICLES]
+
+
+def drop_format(text: str) -> str:
+    """``text`` without characters that only say how it is set: Unicode's category Cf."""
+    return "".join(char for char in text if unicodedata.category(char) != "Cf")
+
+
+def _parts_words(char: str) -> bool:
+    category = unicodedata.category(char)
+    return category[0] in "PS" or category == "Cc"
 
 
 def bag_f1(left: Sequence[str], right: Sequence[str]) -> float:
@@ -70,11 +94,20 @@ def exact_match(prediction: str, golds: Sequence[str]) -> float:
 
 
 def fold_marks(text: str) -> str:
-    """``text`` without accents, curly quotes, typographic dashes and thousands separators, so that
-    "Beyonce" matches "Beyoncé" and "1,234" matches "1234" (off in the paper preset)."""
-    decomposed = unicodedata.normalize("NFD", text)
-    kept = (char for char in decomposed if unicodedata.category(char)[0] != "M")
-    return _THOUSANDS.sub("", "".join(kept).translate(_FOLD))
+    """``text`` without accents, format characters and separators of thousands, and with plain
+    quotes and dashes, so that "Beyonce" matches "Beyoncé" and "1,234" matches "1234" (off in the
+    paper preset). Dashes are Unicode's category Pd and the minus sign."""
+    decomposed = unicodedata.normalize("NFD", drop_format(text))
+    folded = "".join(_fold_dash(c) for c in decomposed if unicodedata.category(c)[0] != "M")
+    return _THOUSANDS.sub(_only_digits, folded.translate(_QUOTES))
+
+
+def _fold_dash(char: str) -> str:
+    return "-" if unicodedata.category(char) == "Pd" or char == _MINUS else char
+
+
+def _only_digits(number: re.Match[str]) -> str:
+    return number[0].replace(number[1], "")
 
 
 def match_tokens(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Records of the pipeline. They are frozen: a later step adds a record and changes none."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -24,6 +24,19 @@ class Passage:
     id: str
     title: str
     text: str
+
+
+Cuts = tuple[tuple[int, int], ...]
+"""The place of each passage whose text a prompt cut, from 0, and how many characters it kept."""
+
+
+def as_read(passages: Sequence[Passage], cuts: Cuts) -> tuple[Passage, ...]:
+    """``passages`` as a prompt with these ``cuts`` holds them."""
+    kept = dict(cuts)
+    return tuple(
+        replace(passage, text=passage.text[: kept[place]]) if place in kept else passage
+        for place, passage in enumerate(passages)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +119,35 @@ class RankerOutput:
     fault: str | None
     dropped_candidates: int
     inputs: tuple[tuple[int, ...], ...] = ()
+    cuts: Cuts = ()
+    """Places are positions in D_N."""
+
+    def read(self, candidates: Sequence[Candidate]) -> tuple[Passage, ...]:
+        """The passages of D_N as the ranker read them, without those that were dropped."""
+        held = [one.passage for one in candidates[: len(candidates) - self.dropped_candidates]]
+        return as_read(held, self.cuts)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """What an auxiliary model wrote for the agent to read in place of D_K. A fixed note has empty
-    ``prompt_ids`` and no ``generation``."""
+    ``prompt_ids`` and no ``generation``. ``dropped_documents`` and ``cuts`` are those of the prompt
+    of that model; places are those of D_K in the order shown."""
 
     prompt_ids: tuple[int, ...]
     generation: Generation | None
     text: str
+    dropped_documents: int = 0
+    cuts: Cuts = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCall:
-    """One search of one trajectory: D_N, and the positions in it of D_K in the order shown."""
+    """One search of one trajectory: D_N, and the positions in it of D_K in the order shown.
+
+    ``dropped_documents``: how many from the end of D_K did not fit; a note counts as one document.
+    Places of ``cuts`` are those of D_K in the order shown.
+    """
 
     turn: int
     query: str
@@ -129,6 +156,15 @@ class SearchCall:
     output: RankerOutput | None
     dropped_documents: int = 0
     note: Note | None = None
+    cuts: Cuts = ()
+
+    def shown(self) -> tuple[Passage, ...]:
+        """What the agent read: D_K without the documents that were dropped, with the texts as they
+        were cut; or the note in its place, as a passage without title."""
+        if self.note is not None:
+            return () if self.dropped_documents else (Passage("", "", self.note.text),)
+        held = self.ranking[: len(self.ranking) - self.dropped_documents]
+        return as_read([self.candidates[position].passage for position in held], self.cuts)
 
     @property
     def well_formed(self) -> bool:

@@ -1,6 +1,7 @@
 """Corpus -> shards of vectors, resumable per shard (Section 4.1's fixed dense retriever).
 
-A finished shard is one ``.npy`` file, written aside and renamed; ``manifest.json`` is written last.
+A finished shard is one ``.npy`` file, written aside and renamed after a small file that says how
+many of its passages the encoder cut; ``manifest.json`` is written last.
 So a killed run loses one shard of hours of work and goes on at the next one. Several hosts with one
 file system can share the work: each encodes its part of the shards, then a run without a part finds
 them finished and writes the manifest.
@@ -19,7 +20,7 @@ import numpy as np
 from cosearch.core.protocols import ShowProgress
 from cosearch.core.types import Passage
 from cosearch.data.corpus import Corpus
-from cosearch.files.artifacts import write_aside, write_json
+from cosearch.files.artifacts import read_json, write_aside, write_json
 from cosearch.files.hashes import hash_file
 from cosearch.params.blocks import Encoder
 
@@ -47,6 +48,8 @@ class PassageEncoder(Protocol):
 
     dimension: int
     fingerprint: dict[str, Any]
+    cut_passages: int
+    """How many of the passages encoded so far were longer than the encoder reads."""
 
     def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
         """``[n, dimension]`` float32."""
@@ -61,7 +64,8 @@ def encode_corpus(
     progress: ShowProgress,
     part: HostPart | None = None,
 ) -> dict[str, Any] | None:
-    """Encode every passage and return the manifest: corpus, encoder, rows, dimension, shards.
+    """Encode every passage and return the manifest: corpus, encoder, rows, dimension, how many
+    passages the encoder cut, shards.
 
     ``make_encoder`` takes the number of a worker, from 0. It must pickle when
     ``settings.processes`` > 1: each spawned worker makes its own encoder. Finished shards of the
@@ -112,19 +116,29 @@ class _ShardPlan:
     def path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:05d}.npy"
 
+    def cut_passages(self, shard: int) -> int:
+        """How many passages of a finished shard the encoder cut."""
+        return int(read_json(self._count(shard)))
+
+    def _count(self, shard: int) -> Path:
+        return self.path(shard).with_suffix(".json")
+
     def finished(self, shard: int) -> bool:
         try:
             vectors = np.load(self.path(shard), mmap_mode="r")
         except (OSError, ValueError, EOFError):
             return False
-        return bool(vectors.shape == (self.rows(shard), self.dimension))
+        counted = self._count(shard).is_file()
+        return counted and bool(vectors.shape == (self.rows(shard), self.dimension))
 
     def encode(self, shard: int, encoder: PassageEncoder) -> int:
         """Write one shard and return its rows."""
         start, rows = shard * self.size, self.rows(shard)
+        before = encoder.cut_passages
         vectors = encoder.encode_passages(self.corpus.passages(start, start + rows))
         if not np.isfinite(vectors).all():
             raise ValueError(f"{self.path(shard)}: the encoder returned non-finite vectors")
+        write_json(self._count(shard), encoder.cut_passages - before)
         write_aside(self.path(shard), lambda aside: _save(aside, vectors.astype(self.storage)))
         return rows
 
@@ -201,10 +215,12 @@ def _publish(plan: _ShardPlan, fingerprint: Mapping[str, Any]) -> dict[str, Any]
         {"file": plan.path(s).name, "rows": plan.rows(s), "sha256": hash_file(plan.path(s))}
         for s in plan.shards()
     ]
+    cut = sum(map(plan.cut_passages, plan.shards()))
     manifest = {
         **fingerprint,
         "rows": len(plan.corpus),
         "dimension": plan.dimension,
+        "cut_passages": cut,
         "shards": shards,
     }
     write_json(plan.folder / _MANIFEST, manifest)

@@ -5,7 +5,7 @@
 compares systems within one table only. Questions that no passage can answer (yes/no) are left out.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -33,6 +33,9 @@ TABLE_SCHEMA = pl.Schema(
         "rows": pl.Int64,  # questions the value is a mean of
     }
 )
+
+CORPUS = "(corpus)"
+"""In place of a data set: the passages themselves."""
 
 RankedList = Sequence[Candidate]
 RetrievalRow = tuple[str, str, str, float, int]
@@ -132,6 +135,24 @@ def measure_rankings(
         ranked = {system: [ranking[n] for n in chosen] for system, ranking in rankings.items()}
         rows += _answer_rows(dataset, subset, ranked, rule, cutoffs)
         rows += _support_rows(dataset, subset, ranked, corpus, cutoffs)
+    return pl.DataFrame(rows, schema=TABLE_SCHEMA, orient="row")
+
+
+def cut_rows(
+    system: str,
+    questions: Sequence[Question],
+    cut_queries: Collection[str],
+    passages: int,
+    cut: int,
+) -> pl.DataFrame:
+    """Share of texts that the encoder of ``system`` did not read to their end, under
+    ``TABLE_SCHEMA``: of the questions of each data set, and ``cut`` of all ``passages``."""
+    rows: list[RetrievalRow] = [(CORPUS, system, "cut", cut / passages, passages)]
+    for dataset in dict.fromkeys(question.dataset for question in questions):
+        asked = [
+            question.text in cut_queries for question in questions if question.dataset == dataset
+        ]
+        rows.append((dataset, system, "cut", fmean(asked), len(asked)))
     return pl.DataFrame(rows, schema=TABLE_SCHEMA, orient="row")
 
 

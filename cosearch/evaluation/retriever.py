@@ -13,6 +13,7 @@ from cosearch.data.assemble import read_questions
 from cosearch.data.index import open_corpus
 from cosearch.evaluation.retrieval import (
     bm25_rankings,
+    cut_rows,
     dense_rankings,
     measure_rankings,
     reference_rankings,
@@ -44,6 +45,9 @@ def measure_retriever(stage: Stage, target: Path) -> None:
             folder / data.reference_run, corpus, questions
         )
     table = measure_rankings(questions, rankings, relevance, corpus, cutoffs=block.recall_cutoffs)
+    cut = frozenset(retriever.cut_queries([question.text for question in questions]))
+    passages = retriever.manifest["cut_passages"]
+    table = pl.concat([table, cut_rows("dense", questions, cut, len(corpus), passages)])
     write_frame(target / "retrieval.csv", table)
     write_json(target / "metrics.json", _nested(table))
 

@@ -1,6 +1,6 @@
 """Evaluation of one system: greedy trajectories over the test questions, scored and recorded."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,10 @@ def evaluate_system(stage: Stage, row: rows.Evaluation, target: Path) -> None:
     with open_run(stage, models, memory) as store, serving(opened.policies):
         engines = engines_of(memory, opened.policies, supervision(stage))
         trajectories = answer_questions(stage, block, opened.play, engines, store.shards(0))
+        asked = sorted({call.query for one in trajectories for call in one.calls})
+        cut = frozenset(retriever.cut_queries(asked))
         record = {"key": key} | ({"accepted": store.accepted} if store.accepted else {})
-        numbers = write_result(trajectories, base, stage, row, record, target)
+        numbers = write_result(trajectories, base, stage, row, record, cut, target)
         stage.publish_table(f"Scores of {system.label}", scores_by_set(numbers))
         store.discard()
 
@@ -100,11 +102,12 @@ def write_result(
     stage: Stage,
     row: rows.Evaluation,
     record: Mapping[str, Any],
+    cut_queries: Collection[str],
     target: Path,
 ) -> Numbers:
     """Write whole trajectories, predictions, calls and metrics.json of one system: the hashes of
     predictions and calls, ``record`` (in it the key that tables compare), and the measures, which
-    are returned.
+    are returned. ``cut_queries``: those of which the encoder read the beginning alone.
 
     Every row is measured by the rules of ``base``, also if it was trained under other rules.
     """
@@ -122,6 +125,7 @@ def write_result(
         seed=row.seed,
         relevance=credit.relevance,
         reward_rules=credit.reward,
+        cut_queries=cut_queries,
     )
     write_frame(target / TRAJECTORIES, whole_trajectories(trajectories, credit), ROLLOUT_SCHEMA)
     frames = {"predictions.parquet": predictions, "calls.parquet": calls}

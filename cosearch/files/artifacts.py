@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 from safetensors import SafetensorError
 
+from cosearch.core.shown import LEFT_OUT
 from cosearch.files import durable
 from cosearch.params.rows import HERE, PARTS
 
@@ -59,8 +60,8 @@ _ROLLOUT_COLUMNS: dict[str, Any] = {
     "weights": pl.Int32,  # updates the sampler had seen
     "notices": pl.Int32,  # of a trajectory: malformed turns that were let pass
     "note": pl.String,  # of a call: what the agent read in place of the documents
-    "dropped_documents": pl.Int32,
-    "dropped_candidates": pl.Int32,
+    "shown_answer": pl.Boolean,  # in what the agent read, after every cut
+    **dict.fromkeys((*LEFT_OUT, "dropped_judged", "cut_judged"), pl.Int32),
 }
 ROLLOUT_SCHEMA = pl.Schema(_ROLLOUT_COLUMNS)
 """Columns of rollouts/round_NNN.parquet and of an evaluation's trajectories (docs/rollouts.md)."""

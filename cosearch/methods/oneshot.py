@@ -11,7 +11,7 @@ from cosearch.core.formats import Grammar, Search
 from cosearch.core.observe import PendingSearch, Pipeline, run_stages
 from cosearch.core.prompts import Fill, fit_documents
 from cosearch.core.protocols import Segment
-from cosearch.core.rollout import AgentRules, check_prompt, generate_turn
+from cosearch.core.rollout import AgentRules, check_prompt, finished, generate_turn
 from cosearch.core.seeds import derive
 from cosearch.core.transcript import Ending, Transcript
 from cosearch.core.types import Question, SearchCall, SpanKind, Terminal, Trajectory
@@ -47,7 +47,8 @@ async def rag(
     check_prompt(bare, question, rules)
     budget = len(bare) + rules.max_observation_tokens
     prompt, dropped = fit_documents(render, documents, max_tokens=budget)
-    return await _answer(question, sample, rules, prompt, (search.done(dropped),), own_seed)
+    call = finished(search, dropped, rules)
+    return await _answer(question, sample, rules, prompt, (call,), own_seed)
 
 
 def lenient_answer(text: str, grammar: Grammar) -> str | None:

@@ -42,15 +42,17 @@ class NoteStage:
             return replace(search, note=self._fixed("notes_repeated"))
         if not search.ranking:
             return replace(search, note=self._fixed("notes_nothing"))
-        prompt = tuple(self.prompt(search))
+        ids, dropped = self.prompt(search)
         seed = derive(search.seed, "refiner", search.turn)
-        generation = await Generate("refiner", prompt, self.sampling, seed)
+        generation = await Generate("refiner", tuple(ids), self.sampling, seed)
         written = first_reason(self.codec.decode(sampled_body(generation, self.codec)))
         text = written or self.prompting.text("notes_nothing")
-        return replace(search, note=Note(prompt, generation, text))
+        cuts = self.prompting.cuts(search.passages(), dropped)
+        return replace(search, note=Note(tuple(ids), generation, text, dropped, cuts))
 
-    def prompt(self, search: PendingSearch) -> list[int]:
-        """Prompt ids with as many documents of D_K, from the first, as the budget allows.
+    def prompt(self, search: PendingSearch) -> tuple[list[int], int]:
+        """Prompt ids with as many documents of D_K, from the first, as the budget allows, and how
+        many it left out.
 
         Raises ValueError when it allows none, because instructions and reasoning are never cut.
         """
@@ -71,7 +73,7 @@ class NoteStage:
                 f"max_prompt_tokens={self.max_prompt_tokens} of the notes leaves no room for a"
                 f" document of query {search.query!r}"
             )
-        return ids
+        return ids, dropped
 
     def _fixed(self, template: str) -> Note:
         return Note((), None, self.prompting.text(template))

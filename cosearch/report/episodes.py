@@ -21,7 +21,8 @@ from cosearch.tables.groups import round_number
 _LIGHT = (*KEY, "kind", "golds", "answer", "terminal", "branch", "r_main", "r_rank", "group")
 TOLD = (
     *(*_LIGHT, "turn", "question", "query", "text", "fault", "candidates", "ranking"),
-    *("has_answer", "r_rel", "advantage", "trained"),
+    *("has_answer", "shown_answer", "dropped_documents", "cut_documents"),
+    *("r_rel", "advantage", "trained"),
 )
 """Columns that a reader is shown."""
 _REASONING = "reason|think"
@@ -41,8 +42,10 @@ class LabelledCandidate:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeCall:
-    """One search. ``ranking`` holds positions in ``candidates`` as shown, best first. ``output`` is
-    the text that the ranker wrote, ``mates`` are the rewards of its whole GRPO group."""
+    """One search. ``ranking`` holds positions in ``candidates``, best first, of which the agent was
+    shown all but the last ``dropped_documents``; the end of ``cut_documents`` of these was cut.
+    ``output`` is the text that the ranker wrote, ``mates`` are the rewards of its whole GRPO group.
+    """
 
     turn: int
     query: str
@@ -51,6 +54,9 @@ class EpisodeCall:
     candidates: tuple[LabelledCandidate, ...]
     ranking: tuple[int, ...]
     has_answer: bool
+    shown_answer: bool
+    dropped_documents: int
+    cut_documents: int
     r_rel: float
     r_main: float
     r_rank: float
@@ -243,6 +249,7 @@ def _call(row: Mapping[str, Any], mates: tuple[float, ...]) -> EpisodeCall:
         ranking=tuple(row["ranking"]),
         mates=mates,
         **{name: row[name] for name in ("turn", "query", "fault", "has_answer", "r_rel")},
+        **{name: row[name] for name in ("shown_answer", "dropped_documents", "cut_documents")},
         **{name: row[name] for name in ("r_main", "r_rank", "branch", "group")},
         **{name: row[name] for name in ("advantage", "trained")},
     )

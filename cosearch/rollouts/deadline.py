@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cosearch.core.protocols import Choose, Engine, Generate, Retrieve
+from cosearch.core.protocols import Choose, Engine, Generate, Judgement, Retrieve
 from cosearch.core.types import Candidate, Generation
 from cosearch.params.engines import EngineLimits
 
@@ -111,11 +111,12 @@ def check_answers(requests: Sequence[Any], answers: Any, vocabulary: int | None 
             _check_generation(request, answer, vocabulary)
 
 
-def check_judge_scores(cases: Sequence[Any], scores: Any) -> None:
-    """Raises EngineFault unless every case has one score in [0, 1]."""
-    _check_count(cases, scores)
-    for score in scores:
-        if type(score) is not float or not 0.0 <= score <= 1.0:
+def check_judgements(cases: Sequence[Any], judgements: Any) -> None:
+    """Raises EngineFault unless every case has one judgement with a score in [0, 1]."""
+    _check_count(cases, judgements)
+    for judgement in judgements:
+        score = judgement.score if isinstance(judgement, Judgement) else judgement
+        if score is judgement or type(score) is not float or not 0.0 <= score <= 1.0:
             raise EngineFault(f"{score!r} is no score in [0, 1]")
 
 

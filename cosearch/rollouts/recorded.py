@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from cosearch.core.rewards import CallReward
+from cosearch.core.shown import left_out
 from cosearch.core.types import SearchCall, Trajectory
 from cosearch.files.artifacts import ROLLOUT_SCHEMA
 
@@ -53,15 +54,18 @@ def search_row(trajectory: Trajectory, call: SearchCall, reward: CallReward) -> 
         "r_rank": reward.r_rank,
         "branch": reward.branch.value,
         "note": call.note.text if call.note else None,
-        "dropped_documents": call.dropped_documents,
+        "shown_answer": reward.shown_answer,
+        **left_out(call),
     }
+    if reward.judgement is not None:
+        row["dropped_judged"] = reward.judgement.dropped_documents
+        row["cut_judged"] = reward.judgement.cut_documents
     if call.output is None:
         return row
     return row | {
         "text": call.output.text,
         "fault": call.output.fault,
         "sampling": asdict(call.output.generation.sampling),
-        "dropped_candidates": call.output.dropped_candidates,
     }
 
 

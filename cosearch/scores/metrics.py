@@ -6,13 +6,14 @@ recomputed from them. Rows follow the order of the trajectories, so equal rollou
 Hit@k is always *given that D_N holds an answer* (I_ans = 1) and pooled over calls.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from cosearch.core.relevance import RelevanceRule
 from cosearch.core.rewards import RewardRules, hit_at, relevance_reward
+from cosearch.core.shown import LEFT_OUT, exposure
 from cosearch.core.text import answer_f1, exact_match
 from cosearch.core.types import SearchCall, Terminal, Trajectory
 from cosearch.scores.averages import average
@@ -71,8 +72,11 @@ def call_columns(cutoffs: Sequence[int]) -> dict[str, pl.DataType]:
         "r_rel": pl.Float64(),
         **{f"hit_{k}": pl.Float64() for k in cutoffs},
         **{f"retriever_hit_{k}": pl.Float64() for k in cutoffs},
-        "dropped_documents": pl.Int64(),
-        "dropped_candidates": pl.Int64(),
+        "shown_documents": pl.Int64(),
+        **{name: pl.Int64() for name in LEFT_OUT},
+        "hidden_documents": pl.Int64(),
+        "hidden_candidates": pl.Int64(),
+        "cut_query": pl.Boolean(),
     }
 
 
@@ -168,11 +172,15 @@ def calls_frame(
     seed: int,
     relevance: RelevanceRule,
     reward_rules: RewardRules,
+    cut_queries: Collection[str] = (),
 ) -> pl.DataFrame:
     """One row per search call (``call_columns``).
 
-    ``shown_answer``: an answer is among D_K as the agent saw it. ``hit_k``: Hit@k of the ranker's
-    order. ``retriever_hit_k``: Hit@k of the retriever's order on the same call.
+    ``shown_answer``: the agent read an answer, so documents that did not fit and the ends of cut
+    texts do not count. ``hidden_documents``, ``hidden_candidates``: passages of D_K, and of D_N,
+    that hold an answer which the agent's, and the ranker's, prompt does not. ``hit_k``: Hit@k of
+    the ranker's order. ``retriever_hit_k``: Hit@k of the retriever's order on the same call.
+    ``cut_queries``: the queries of which the encoder read only the beginning.
     """
     rows = [
         {
@@ -181,6 +189,8 @@ def calls_frame(
             "dataset": trajectory.question.dataset,
             "question_id": trajectory.question.id,
             **_call(call, relevance.label(trajectory.question, call.candidates), reward_rules),
+            **exposure(call, trajectory.question, relevance),
+            "cut_query": call.query in cut_queries,
         }
         for trajectory in trajectories
         for call in trajectory.calls
@@ -199,12 +209,9 @@ def _call(call: SearchCall, labels: tuple[bool, ...], rules: RewardRules) -> dic
         "ranking": list(call.ranking),
         "ranker_fault": call.output.fault if call.output else None,
         "has_answer": any(labels),
-        "shown_answer": any(ranked),
         "r_rel": relevance_reward(labels, call.ranking, rules),
         **{f"hit_{k}": hit_at(ranked, k) for k in rules.hit_cutoffs},
         **{f"retriever_hit_{k}": hit_at(labels, k) for k in rules.hit_cutoffs},
-        "dropped_documents": call.dropped_documents,
-        "dropped_candidates": call.output.dropped_candidates if call.output else 0,
     }
 
 
@@ -247,6 +254,7 @@ def _averaged(name: str, kinds: Mapping[str, str], sets: Mapping[str, Numbers]) 
 def pooled(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
     """Every number of a set of questions, pooled: the entry of one data set, or of ``micro``."""
     given = calls.filter("has_answer")
+    ranked = calls.filter(pl.col("hidden_candidates").is_not_null())
     terminals = predictions["terminal"].to_list()
     searches = predictions["searches"].to_list()
     return {
@@ -261,8 +269,12 @@ def pooled(predictions: pl.DataFrame, calls: pl.DataFrame) -> Numbers:
         "hit": {str(k): given[f"hit_{k}"].mean() for k in cutoffs_of(calls)},
         "retriever_hit": {str(k): given[f"retriever_hit_{k}"].mean() for k in cutoffs_of(calls)},
         "r_rel": calls["r_rel"].mean(),
-        "dropped_documents": calls["dropped_documents"].sum(),
-        "dropped_candidates": calls["dropped_candidates"].sum(),
+        "shown_answer": given["shown_answer"].mean(),
+        "shown_documents": calls["shown_documents"].mean(),
+        **{name: calls[name].sum() for name in (*LEFT_OUT, "hidden_documents")},
+        "hidden_candidates": ranked["hidden_candidates"].sum(),
+        "relevant_candidates": ranked["labels"].list.sum().sum(),
+        "cut_queries": calls["cut_query"].sum(),
         "tokens": {name: predictions[f"{name}_tokens"].mean() for name in TOKENS},
     }
 

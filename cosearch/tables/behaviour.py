@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from cosearch.core.shown import LEFT_OUT
 from cosearch.paper.published import searches_cells
 from cosearch.params.rows import TableBlock
 from cosearch.scores.metrics import TOKENS, cutoffs_of, pooled
@@ -13,6 +14,18 @@ from cosearch.tables.layout import Column, PrintedRow, Table
 
 Values = Sequence[float | None]
 
+_EXPOSURE = (
+    Column("answer shown"),
+    Column("documents shown", 2),
+    Column("answers hidden from ranker"),
+)
+_LEFT_OUT = tuple(
+    Column(name, 2)
+    for name in (
+        *("agent dropped", "agent cut", "ranker dropped", "ranker cut"),
+        *("notes dropped", "notes cut", "queries cut"),
+    )
+)
 _SUMMARY = (Column("1-2 (%)", 1), Column("mean", 2))
 
 
@@ -24,7 +37,9 @@ def retrieval_table(results: ResultSet, block: TableBlock) -> Table:
     def read(result: Result) -> Values:
         numbers = pooled(result.predictions, result.calls)
         hits = [numbers[order][k] for k in cutoffs for order in ("hit", "retriever_hit")]
-        return [*hits, numbers["zero_answer_lists"], numbers["ranker_malformed"]]
+        hidden = _share(numbers["hidden_candidates"], numbers["relevant_candidates"])
+        shown = (numbers["shown_answer"], numbers["shown_documents"], hidden)
+        return [*hits, numbers["zero_answer_lists"], numbers["ranker_malformed"], *shown]
 
     names = [f"{order}Hit@{k}" for k in cutoffs for order in ("", "retriever ")]
     return Table(
@@ -32,9 +47,15 @@ def retrieval_table(results: ResultSet, block: TableBlock) -> Table:
         f"What the agent was shown, {block.name} agent",
         results.scope.note("Hit@k given an answer in D_N, pooled over calls, mean over seeds"),
         results.scope.profile,
-        tuple(map(Column, [*names, "no answer in D_N", "malformed rankings"])),
+        (*map(Column, [*names, "no answer in D_N", "malformed rankings"]), *_EXPOSURE),
         _rows(chosen, block, read),
-        ("Retriever Hit@k: the retriever's own order on the very calls of the row's agent.",),
+        (
+            "Retriever Hit@k: the retriever's own order on the very calls of the row's agent.",
+            "Answer shown: the agent read one, given an answer in D_N; documents that did not fit"
+            " and the ends of cut texts do not count. Documents shown: mean per call; a note"
+            " counts as one. Answers hidden from the ranker: share of D_N's passages with an answer"
+            " of which its prompt held none.",
+        ),
     )
 
 
@@ -84,7 +105,7 @@ def _published_searches(cells: Mapping[str, float], most: int) -> Values:
 def cost_table(
     results: ResultSet, block: TableBlock, seconds: Mapping[str, float] | None = None
 ) -> Table:
-    """Searches and tokens per question.
+    """Searches, tokens, and what prompts left out, per question.
 
     ``seconds``: system -> seconds per question; the table has that column only where it is given.
     """
@@ -92,13 +113,14 @@ def cost_table(
     def read(result: Result) -> Values:
         numbers = pooled(result.predictions, result.calls)
         cells = [numbers["searches"], *(numbers["tokens"][kind] for kind in TOKENS)]
+        cells += [numbers[name] / numbers["questions"] for name in (*LEFT_OUT, "cut_queries")]
         return cells if seconds is None else [*cells, seconds.get(result.system)]
 
     names = (
         *("agent sampled", "agent read", "ranker sampled", "ranker read"),
         *("notes sampled", "notes read"),
     )
-    columns = [Column("searches", 2), *(Column(name, 1) for name in names)]
+    columns = [Column("searches", 2), *(Column(name, 1) for name in names), *_LEFT_OUT]
     return Table(
         f"cost_{block.name}",
         f"Cost of a question, {block.name} agent",
@@ -106,6 +128,11 @@ def cost_table(
         results.scope.profile,
         (*columns, *([] if seconds is None else [Column("seconds", 2, clock=True)])),
         _rows(results.of_block(block), block, read),
+        (
+            "Dropped: whole documents that did not fit into a prompt. Cut: documents of which the"
+            " prompt held the beginning alone. Queries cut: those that the encoder did not read to"
+            " their end.",
+        ),
     )
 
 
@@ -118,6 +145,10 @@ def _rows(
         block,
         lambda row: map(_mean, zip(*map(read, chosen.seeds_of(row.system)), strict=True)),
     )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _mean(values: Values) -> float | None:

@@ -120,7 +120,10 @@ def retriever_table(paths: Paths, scope: Scope) -> Table:
         PrintedRow(f"{dataset}, {system}", tuple(_cell(part, metric) for metric in metrics))
         for (dataset, system), part in tidy.group_by("dataset", "system", maintain_order=True)
     ]
-    note = scope.note("The question is the query; hit@k: an answer-bearing passage in the top k")
+    note = scope.note(
+        "The question is the query; hit@k: an answer-bearing passage in the top k; cut: share of"
+        " questions, and of passages in the row of the corpus, that the encoder reads in part"
+    )
     return Table(
         "retriever", "Retriever quality", note, scope.profile,
         tuple(Column(metric) for metric in metrics), tuple(rows), head="Data set, system",

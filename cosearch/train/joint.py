@@ -17,7 +17,7 @@ from cosearch.params import blocks
 from cosearch.params.derived import EVALUATED_AS, FIXED_RANKER
 from cosearch.params.rows import Training, Variant
 from cosearch.rollouts.collect import Play, collect
-from cosearch.rollouts.deadline import Supervision, check_judge_scores, guarded
+from cosearch.rollouts.deadline import Supervision, check_judgements, guarded
 from cosearch.rollouts.measure import measure
 from cosearch.rollouts.pipelines import pipeline
 from cosearch.rollouts.policy import Policy, serving
@@ -168,7 +168,7 @@ def judge_of(parts: Parts, stage: Stage, supervision: Supervision) -> RankingJud
         return None
     block = stage.settings.section(blocks.Judge)
     judge = open_judge(block, parts.model(block.model), stage.paths.judge_answers)
-    return cast(RankingJudge, guarded("judge", judge, supervision.limits, check_judge_scores))
+    return cast(RankingJudge, guarded("judge", judge, supervision.limits, check_judgements))
 
 
 def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | None) -> None:

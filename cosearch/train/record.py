@@ -9,6 +9,7 @@ import polars as pl
 
 from cosearch.core.advantages import is_constant
 from cosearch.core.credit import AgentVerdict, CallVerdict, CreditRules, Verdicts
+from cosearch.core.shown import LEFT_OUT, left_out
 from cosearch.core.types import Generation, SearchCall, Terminal, Trajectory
 from cosearch.rollouts.measure import hits, mean
 from cosearch.rollouts.recorded import rollout_frame, search_row, trajectory_row
@@ -87,7 +88,8 @@ def agent_metrics(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> dic
 def call_metrics(
     trajectories: Sequence[Trajectory], verdicts: Verdicts, cutoffs: Sequence[int]
 ) -> dict[str, float]:
-    """Ranking quality over all calls, and the groups before and after the k_min filter."""
+    """Ranking quality over all calls, the groups before and after the k_min filter, and what the
+    prompts left out."""
     calls = [
         (call, verdict)
         for trajectory, row in zip(trajectories, verdicts.calls, strict=True)
@@ -101,6 +103,7 @@ def call_metrics(
     return {
         "calls": len(calls),
         "has_answer": mean(v.reward.has_answer for _, v in calls),
+        "shown_answer": mean(v.reward.shown_answer for _, v in answerable),
         "ranker_well_formed": mean(c.well_formed for c, _ in calls),
         "r_rel": mean(v.reward.r_rel for _, v in answerable),
         "r_rank": mean(v.reward.r_rank for _, v in calls if v.group is not None),
@@ -108,6 +111,18 @@ def call_metrics(
         "groups": len(groups),
         "grouped_calls": sum(map(len, groups.values())),
         "ranker_constant_groups": mean(is_constant(rewards) for rewards in groups.values()),
+        **_left_out(calls),
+    }
+
+
+def _left_out(calls: Sequence[tuple[SearchCall, CallVerdict]]) -> dict[str, float]:
+    """What prompts left out, means over the calls; of a judge's prompts, over those it judged."""
+    counts = [left_out(call) for call, _ in calls]
+    judged = [v.reward.judgement for _, v in calls if v.reward.judgement is not None]
+    return {
+        **{name: mean(count[name] for count in counts) for name in LEFT_OUT},
+        "dropped_judged": mean(one.dropped_documents for one in judged),
+        "cut_judged": mean(one.cut_documents for one in judged),
     }
 
 

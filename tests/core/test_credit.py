@@ -15,7 +15,7 @@ from cosearch.core.credit import (
     completion_sample,
     ranker_samples,
 )
-from cosearch.core.protocols import JudgeCase
+from cosearch.core.protocols import JudgeCase, Judgement
 from cosearch.core.rewards import Branch
 from cosearch.core.types import SearchCall, Trajectory
 from tests.core.builders import call, output, preset, question, trajectory
@@ -208,9 +208,9 @@ class TitleJudge:
     def __init__(self) -> None:
         self.cases: list[JudgeCase] = []
 
-    def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[Judgement]:
         self.cases += cases
-        return [float(case.passages[0].text == "Oslo") for case in cases]
+        return [Judgement(float(case.passages[0].text == "Oslo"), 0, 0) for case in cases]
 
 
 def test_a_judge_pays_well_formed_calls_of_good_trajectories() -> None:
@@ -236,13 +236,13 @@ def test_a_judge_pays_well_formed_calls_of_good_trajectories() -> None:
 
 
 def test_a_judge_sees_what_the_agent_saw() -> None:
-    cut = replace(call(ranking=(2, 0, 1)), dropped_documents=1)
+    cut = replace(call(ranking=(2, 0, 1)), dropped_documents=1, cuts=((1, 2),))
     judge = TitleJudge()
     assign_credit(samples_of((cut,)), JUDGED, judge)
     (case,) = judge.cases
     asked = question()
     assert (case.question, case.golds, case.query) == (asked.text, asked.golds, "capital")
-    assert [passage.text for passage in case.passages] == ["y", "Oslo"]
+    assert [passage.text for passage in case.passages] == ["y", "Os"]
 
 
 def test_rules_that_need_a_judge_do_not_go_without() -> None:

@@ -134,6 +134,7 @@ def test_a_note_is_read_in_place_of_the_documents() -> None:
     (call,) = played.calls
     assert call.note == Note((1, 2), None, "Oslo it is <|end|>")
     assert (len(call.candidates), call.ranking, call.dropped_documents) == (5, (0, 1, 2), 0)
+    assert [passage.text for passage in call.shown()] == ["Oslo it is <|end|>"]
 
 
 def test_a_note_that_does_not_fit_is_left_out_whole() -> None:
@@ -141,6 +142,7 @@ def test_a_note_that_does_not_fit_is_left_out_whole() -> None:
     played = play(agent, stages=(RETRIEVE, Noting("x" * 50)), max_observation_tokens=50)
     assert texts(played, SpanKind.OBSERVATION) == ["<|user|><|end|><|assistant|>"]
     assert played.calls[0].dropped_documents == 1
+    assert played.calls[0].shown() == ()
 
 
 def test_stages_see_what_was_searched_and_said_before() -> None:

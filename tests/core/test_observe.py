@@ -168,6 +168,24 @@ def test_a_prompt_over_budget_drops_candidates_from_the_tail() -> None:
     assert search.ranking == (1, 0)
 
 
+def test_texts_that_the_prompt_cuts_are_recorded() -> None:
+    prompting = replace(PROMPTING, max_document_chars=3)
+    full = with_candidates("abc", "abcd", "a", "abcdef")
+    search, _ = rank(full, ranking_turn("[2] > [1] > [3]"), prompting=prompting)
+    assert search.output is not None
+    assert search.output.cuts == ((1, 3), (3, 3))
+    read = [passage.text for passage in search.output.read(full.candidates)]
+    assert read == ["abc", "abc", "a", "abc"]
+    prompt, _ = ranker_stage(prompting=prompting).prompt(
+        "capital of Norway", "capital", full.candidates
+    )
+    changes = {"prompting": prompting, "max_prompt_tokens": len(prompt) - 1}
+    search, _ = rank(full, ranking_turn("[2] > [1] > [3]"), **changes)
+    assert search.output is not None
+    assert (search.output.dropped_candidates, search.output.cuts) == (1, ((1, 3),))
+    assert [passage.text for passage in search.output.read(full.candidates)] == read[:3]
+
+
 def test_a_dropped_candidate_cannot_be_ranked() -> None:
     full = with_candidates("a", "b", "c", "d", "e")
     prompt, _ = ranker_stage().prompt("capital of Norway", "capital", full.candidates)

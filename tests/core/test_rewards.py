@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosearch.core.protocols import Judgement
 from cosearch.core.rewards import (
     Branch,
     RewardRules,
@@ -204,9 +205,10 @@ def test_the_agent_may_be_paid_by_exact_match(answer: str, f1: float, em: float)
 def test_a_judges_score_stands_in_for_the_composite() -> None:
     search = call()
     reward = call_reward(search, trajectory(search), PAPER, TOKENS)
-    judged = judged_reward(reward, 0.3)
+    judged = judged_reward(reward, Judgement(0.3, 1, 2))
     assert (judged.r_rank, judged.branch) == (0.3, Branch.JUDGE)
-    assert replace(judged, r_rank=reward.r_rank, branch=reward.branch) == reward
+    assert judged.judgement == Judgement(0.3, 1, 2)
+    assert replace(judged, r_rank=reward.r_rank, branch=reward.branch, judgement=None) == reward
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, math.nan, math.inf])
@@ -214,4 +216,4 @@ def test_a_judges_score_lies_between_0_and_1(score: float) -> None:
     search = call()
     reward = call_reward(search, trajectory(search), PAPER, TOKENS)
     with pytest.raises(ValueError, match=r"scores lie in \[0, 1\]"):
-        judged_reward(reward, score)
+        judged_reward(reward, Judgement(score, 0, 0))

@@ -200,6 +200,22 @@ def test_an_observation_over_budget_drops_whole_documents_from_the_tail() -> Non
     assert played.terminal is Terminal.ANSWERED
 
 
+@given(chars=st.integers(1, 20), tokens=st.integers(40, 130))
+def test_what_a_call_says_was_shown_is_what_the_agent_read(chars: int, tokens: int) -> None:
+    prompting = replace(PROMPTING, max_document_chars=chars)
+    played = play(TWO_SEARCHES, prompting=prompting, max_observation_tokens=tokens)
+    for call, read in zip(played.calls, texts(played, SpanKind.OBSERVATION), strict=True):
+        documents = [
+            f"{passage.title} [{place}] {passage.text}\n"
+            for place, passage in enumerate(call.shown(), 1)
+        ]
+        assert read == f"<|user|>{''.join(documents)}<|end|><|assistant|>"
+        whole = [call.candidates[at].passage for at in call.ranking]
+        shorter = [len(s.text) < len(w.text) for s, w in zip(call.shown(), whole, strict=False)]
+        assert len(call.cuts) == sum(shorter)
+        assert len(call.shown()) == 3 - call.dropped_documents
+
+
 def test_all_documents_may_be_dropped_but_never_the_frame() -> None:
     played = play(TWO_SEARCHES, max_observation_tokens=3)
     assert texts(played, SpanKind.OBSERVATION) == ["<|user|><|end|><|assistant|>"] * 2

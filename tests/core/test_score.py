@@ -69,7 +69,7 @@ def test_picks_become_the_ranking_and_the_record() -> None:
     (request,) = scorer.requests
     assert (request.count, request.engine, request.sampling) == (3, "ranker", SAMPLING)
     assert request.seed == derive(5, "ranker", 2)
-    assert output.inputs == request.inputs
+    assert (output.inputs, output.cuts) == (request.inputs, ())
     assert CODEC.decode(request.inputs[1]) == (
         "<|user|>capital of Norway | capital :  a<|end|><|assistant|>"
     )
@@ -86,19 +86,26 @@ def test_without_candidates_nobody_is_asked() -> None:
     assert (result, scorer.requests) == (START, [])
 
 
-FRAME = len(stage().pair("q", "q", Passage("0", "t", "")))
+FRAME = len(stage().pair("q", "q", Passage("0", "t", ""))[0])
 
 
 @given(st.text(alphabet="ab<>|", max_size=60), st.integers(0, 70))
 def test_the_text_gives_way_from_its_end(text: str, room: int) -> None:
     """One character is one token to this codec."""
     rules = stage(max_document_chars=40, max_pair_tokens=FRAME + room)
-    ids = rules.pair("q", "q", Passage("0", "t", text))
+    ids, kept = rules.pair("q", "q", Passage("0", "t", text))
     assert len(ids) == min(FRAME + room, FRAME + len(text[:40]))
     shown = (
         CODEC.decode(ids).removeprefix("<|user|>q | q : t ").removesuffix("<|end|><|assistant|>")
     )
     assert shown == text[: min(40, room)]
+    assert kept == (len(shown) if len(shown) < len(text) else None)
+
+
+def test_cut_texts_are_recorded() -> None:
+    result, _ = run(with_candidates("aaaa", "a", "aaa"), max_document_chars=2)
+    assert result.output is not None
+    assert result.output.cuts == ((0, 2), (2, 2))
 
 
 def test_a_pair_without_room_for_its_query_is_named() -> None:

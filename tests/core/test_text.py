@@ -1,5 +1,6 @@
 """Text measures (Section 3)."""
 
+import string
 import unicodedata
 
 import pytest
@@ -18,6 +19,7 @@ from cosearch.core.text import (
     token_f1,
 )
 
+SIGNS = [c for c in map(chr, range(0x30000)) if unicodedata.category(c)[0] in "PS"]
 RULES = pytest.mark.parametrize("rule", ["bag", "squad"])
 BAGS = st.lists(st.sampled_from("abcdef"), max_size=12)
 
@@ -40,7 +42,37 @@ def test_normalize(text: str, expected: str) -> None:
 
 def test_query_punctuation_becomes_a_blank() -> None:
     assert query_words("Spider-Man's the_author?") == ["spider", "man", "s", "author"]
+    assert query_words("Spider\u2011Man\u2019s \u201cthe\u201d\u0092x") == [
+        "spider",
+        "man",
+        "s",
+        "x",
+    ]
     assert normalize("Spider-Man's") == "spidermans"
+
+
+@given(st.lists(st.text("aAnthe8é", min_size=1), min_size=1), st.sampled_from(SIGNS))
+def test_every_sign_between_the_words_of_a_query_is_a_blank(words: list[str], sign: str) -> None:
+    assert query_words(sign.join(words)) == query_words(" ".join(words))
+
+
+@given(st.text(), st.sampled_from("\u00ad\u200b\u200d\u2060\ufeff"), st.data())
+def test_words_of_a_query_do_not_depend_on_its_spelling(
+    query: str, format_char: str, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(query)))
+    words = query_words(query)
+    assert query_words(query[:at] + format_char + query[at:]) == words
+    assert query_words(unicodedata.normalize("NFD", query)) == words
+    assert query_words(unicodedata.normalize("NFC", query)) == words
+    assert query_words(" ".join(words)) == words
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))
+def test_words_of_a_plain_query_are_those_of_the_paper(query: str) -> None:
+    blanks = str.maketrans(dict.fromkeys(string.punctuation, " "))
+    words = query.lower().translate(blanks).split()
+    assert query_words(query) == [word for word in words if word not in {"a", "an", "the"}]
 
 
 @pytest.mark.parametrize(
@@ -137,10 +169,28 @@ def test_match_tokens(text: str, tokens: list[str]) -> None:
         ("1990–1995", "1990-1995"),
         ("1,234,567 and 1,23", "1234567 and 1,23"),
         ("12,3456", "12,3456"),
+        ("1234,567", "1234,567"),
+        ("1\u202f234\u202f567 km, 1\u2019234.5", "1234567 km, 1234.5"),
+        ("Nor\u00adway\u200d", "Norway"),
+        ("\u201ex\u201a \u00aby\u203a \u2032\u02bb", "\"x' \"y' ''"),
     ],
 )
 def test_fold_marks(text: str, folded: str) -> None:
     assert fold_marks(text) == folded
+
+
+@pytest.mark.parametrize("dash", [chr(code) for code in (*range(0x2010, 0x2016), 0x2212, 0xFF0D)])
+def test_every_dash_is_folded(dash: str) -> None:
+    assert fold_marks(f"1990{dash}95") == "1990-95"
+
+
+@given(st.text())
+def test_folding_leaves_nothing_to_fold(text: str) -> None:
+    folded = fold_marks(text)
+    assert fold_marks(folded) == folded
+    kinds = {unicodedata.category(char) for char in folded}
+    assert kinds.isdisjoint({"Mn", "Mc", "Me", "Cf"})
+    assert {char for char in folded if unicodedata.category(char) == "Pd"} <= {"-"}
 
 
 @given(st.text())

@@ -23,6 +23,10 @@ from tests.settings import block
 PASSAGES = [Passage(f"p{n}", f"title {n}", f"passage {n * 7919}") for n in range(50)]
 
 
+LONG = len("passage 7919")
+"""Longer texts count as cut."""
+
+
 class LetterCounts:
     """Vectors of 128 letter counts, times ``scale``. Its maker's number leaves a mark."""
 
@@ -32,8 +36,10 @@ class LetterCounts:
         self.dimension = 128
         self.scale = scale
         self.fingerprint: dict[str, Any] = {"model": "letter counts", "scale": scale}
+        self.cut_passages = 0
 
     def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
+        self.cut_passages += sum(len(p.text) > LONG for p in passages)
         codes = [np.frombuffer(p.text.encode("ascii"), np.uint8) for p in passages]
         counts = [np.bincount(code, minlength=self.dimension) for code in codes]
         with np.errstate(over="ignore"):
@@ -73,6 +79,8 @@ def test_shards_hold_the_corpus_in_order(tmp_path: Path) -> None:
     manifest = encode(tmp_path)
     assert [shard["rows"] for shard in manifest["shards"]] == [16, 16, 16, 2]
     assert (manifest["rows"], manifest["dimension"]) == (50, 128)
+    longer = sum(len(passage.text) > LONG for passage in PASSAGES)
+    assert manifest["cut_passages"] == longer > 0
     assert manifest == json.loads((tmp_path / "vectors" / "manifest.json").read_text("utf-8"))
     paths = [tmp_path / "vectors" / shard["file"] for shard in manifest["shards"]]
     vectors = np.concatenate([np.load(path) for path in paths])
@@ -96,13 +104,24 @@ def test_finished_shards_are_kept_and_damaged_ones_are_not(tmp_path: Path) -> No
     assert (seen[0], seen[-1]) == ((16, 50), (50, 50))
 
 
+def test_a_shard_without_its_count_is_made_again(tmp_path: Path) -> None:
+    encode(tmp_path)
+    before = contents(tmp_path)
+    (tmp_path / "vectors" / "shard-00001.json").unlink()
+    seen: list[tuple[int, int]] = []
+    encode(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert (seen[0], contents(tmp_path)) == ((34, 50), before)
+
+
 def test_other_settings_throw_old_shards_away(tmp_path: Path) -> None:
     encode(tmp_path)
     before = contents(tmp_path)["shard-00000.npy"]
     encode(tmp_path, scale=2.0)
     assert contents(tmp_path)["shard-00000.npy"] != before
     encode(tmp_path, shard_size=64, storage="float16")
-    assert sorted(contents(tmp_path)) == ["fingerprint.json", "manifest.json", "shard-00000.npy"]
+    assert sorted(contents(tmp_path)) == [
+        *("fingerprint.json", "manifest.json", "shard-00000.json", "shard-00000.npy")
+    ]
     assert np.load(tmp_path / "vectors" / "shard-00000.npy").dtype == np.float16
 
 

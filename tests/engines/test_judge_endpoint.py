@@ -2,14 +2,15 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cosearch.core.protocols import JudgeCase
+from cosearch.core.protocols import JudgeCase, Judgement
 from cosearch.core.types import Passage
 from cosearch.engines.judges.build import build_endpoint_judge
 from cosearch.engines.judges.endpoint import AnswerFile, EndpointJudge
@@ -120,9 +121,19 @@ def judge(
     )
 
 
+def scores(found: Sequence[Judgement]) -> list[float]:
+    return [judgement.score for judgement in found]
+
+
+def test_texts_that_the_judge_reads_in_part_are_counted(server: Server, tmp_path: Path) -> None:
+    passages = tuple(Passage(str(n), "Lake", "x" * n) for n in (99, 100, 101, 102))
+    (found,) = judge(server.url, tmp_path)([replace(CASE, passages=passages)])
+    assert found == Judgement(0.7, dropped_documents=0, cut_documents=2)
+
+
 def test_a_case_is_asked_and_its_number_is_tenths(server: Server, tmp_path: Path) -> None:
     server.replies = [(200, "7"), (200, " 8.5\n")]
-    assert judge(server.url, tmp_path)([CASE, OTHER, CASE]) == [0.7, 0.85, 0.7]
+    assert scores(judge(server.url, tmp_path)([CASE, OTHER, CASE])) == [0.7, 0.85, 0.7]
     (path, headers, body), _ = server.asked
     assert path == "/v1/chat/completions"
     assert headers["Authorization"] == "Bearer secret-token"
@@ -147,7 +158,7 @@ def test_another_model_is_asked_anew(server: Server, tmp_path: Path) -> None:
     for model in ("one", "two", "one"):
         asked = endpoint(server.url, model=model, parallel=2)
         found = build_endpoint_judge(block(Judge, endpoint=asked), tmp_path / "answers.jsonl")
-        assert found([CASE]) == [0.7]
+        assert scores(found([CASE])) == [0.7]
     assert [body["model"] for _, _, body in server.asked] == ["one", "two"]
     assert all("Authorization" not in headers for _, headers, _ in server.asked)
 
@@ -167,7 +178,7 @@ def test_side_by_side_or_in_turn_answers_are_the_same(server: Server, tmp_path: 
     one, other = (
         judge(server.url, tmp_path / str(parallel), parallel=parallel)(many) for parallel in (1, 4)
     )
-    assert one == other == [(number % 10) / 10 for number in range(13)]
+    assert scores(one) == scores(other) == [(number % 10) / 10 for number in range(13)]
     assert len(server.asked) == 20
     first, second = (tmp_path / name / "answers.jsonl" for name in "14")
     assert first.read_bytes() == second.read_bytes()
@@ -181,13 +192,13 @@ def test_answers_before_a_fault_are_kept_and_nothing_more_is_asked(
         judge(server.url, tmp_path)(cases(9))
     assert len(server.asked) == 3
     server.replies = [(200, "3")]
-    assert judge(server.url, tmp_path)(cases(4)) == [0.1, 0.2, 0.3, 0.3]
+    assert scores(judge(server.url, tmp_path)(cases(4))) == [0.1, 0.2, 0.3, 0.3]
 
 
 def test_passing_faults_are_tried_again_with_growing_pauses(server: Server, tmp_path: Path) -> None:
     server.replies = [(503, {}), (429, {}), (200, "3")]
     sleep = Sleeper()
-    assert judge(server.url, tmp_path, sleep)([CASE]) == [0.3]
+    assert scores(judge(server.url, tmp_path, sleep)([CASE])) == [0.3]
     assert sleep.pauses == [0.5, 1.0]
 
 
@@ -229,7 +240,7 @@ def test_an_answer_that_is_no_number_is_an_error_and_not_kept(
     found = judge(server.url, tmp_path)
     with pytest.raises(ValueError, match="not a number from 0 to 10"):
         found([CASE])
-    assert found([CASE]) == [1.0]
+    assert scores(found([CASE])) == [1.0]
 
 
 @pytest.mark.parametrize("reply", [b"<html>", [], {}, {"choices": []}, {"choices": [{}]}], ids=str)

@@ -1,7 +1,7 @@
 """The likelihood judge over the shipped tiny agent."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cosearch.core.prompts import Prompting, fill_template, load_template
-from cosearch.core.protocols import Generate, JudgeCase
+from cosearch.core.protocols import Generate, JudgeCase, RankingJudge
 from cosearch.core.types import Passage, Sampling
 from cosearch.engines.judges.build import build_likelihood_judge
 from cosearch.engines.loading import load_causal_lm
@@ -25,7 +25,7 @@ PEOPLE = (
 PAIRS = [(PEOPLE[n], PEOPLE[(n + 3) % len(PEOPLE)]) for n in range(len(PEOPLE))]
 
 
-def judge(**changes: Any) -> Any:
+def asked(**changes: Any) -> RankingJudge:
     settings: dict[str, Any] = {
         "prompting": Prompting("tiny", "{title} [{number}] {text}\n", 2000),
         "max_prompt_tokens": 300,
@@ -36,6 +36,12 @@ def judge(**changes: Any) -> Any:
         "device": "cpu",
     }
     return build_likelihood_judge(AGENT, block(Judge, **settings | changes))
+
+
+def judge(**changes: Any) -> Callable[[Sequence[JudgeCase]], list[float]]:
+    """The scores alone."""
+    found = asked(**changes)
+    return lambda cases: [judgement.score for judgement in found(cases)]
 
 
 def case(pupil: str, teacher: str, *texts: str, golds: Sequence[str] = ()) -> JudgeCase:
@@ -120,6 +126,12 @@ def test_documents_over_the_budget_go_from_the_tail() -> None:
     cut, short = tight([case(pupil, teacher, first, *filler), case(pupil, teacher, first)])
     assert cut != judge()([case(pupil, teacher, first, *filler)])[0]
     assert cut > 0 and short > 0
+    long = case(pupil, teacher, first, "x " * 1500, *filler)
+    full, bare = asked(max_prompt_tokens=40)([long, case(pupil, teacher, first)])
+    assert (bare.dropped_documents, bare.cut_documents, full.cut_documents) == (0, 0, 0)
+    assert full.dropped_documents == 9
+    (told_less,) = asked(max_document_chars=9)([case(pupil, teacher, first)])
+    assert (told_less.dropped_documents, told_less.cut_documents) == (0, 1)
     with pytest.raises(ValueError, match=r"judge\.max_prompt_tokens=8 has no room"):
         judge(max_prompt_tokens=8)([told(pupil, teacher)])
 

@@ -128,6 +128,20 @@ def test_prefixes_and_the_cut_count(encoder: DenseEncoder) -> None:
     np.testing.assert_array_equal(cut[0], cut[1])
 
 
+def test_texts_that_are_read_in_part_are_counted(model: Path) -> None:
+    short = DenseEncoder(model, changed(max_length=8, query_prefix="", passage_prefix=""))
+    queries = [" ".join(["w9"] * count) for count in range(1, 20)]
+    cut = short.cut_queries(queries)
+    assert cut == [query for query in queries if len(query.split()) > len(queries) - len(cut)]
+    assert 0 < len(cut) < len(queries)
+    same = short.encode_queries(cut)
+    np.testing.assert_allclose(same, np.repeat(same[:1], len(cut), axis=0), atol=1e-6)
+    short.encode_passages([Passage("p", "w9", query) for query in queries])
+    short.encode_passages([Passage("p", "w9", "w9")])
+    assert short.cut_passages == len(cut) + 1
+    assert short.cut_queries([]) == []
+
+
 def test_mean_pooling_ignores_padding(model: Path) -> None:
     wide = DenseEncoder(model, SETTINGS)
     alone = wide.encode_queries(["w5"])

@@ -42,6 +42,7 @@ def write_vectors(root: Path, vectors: np.ndarray, *, size: int, storage: str = 
         "encoder": {"model": "table"},
         "rows": len(vectors),
         "dimension": vectors.shape[1],
+        "cut_passages": 0,
         "shards": shards,
     }
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")

@@ -14,8 +14,10 @@ from cosearch.data.corpus import Corpus, write_corpus
 from cosearch.data.passages import read_passages
 from cosearch.data.questions import QuestionFile, load_questions
 from cosearch.evaluation.retrieval import (
+    CORPUS,
     TABLE_SCHEMA,
     bm25_rankings,
+    cut_rows,
     dense_rankings,
     measure_rankings,
     reference_rankings,
@@ -87,6 +89,14 @@ def test_sets_without_answerable_questions_or_evidence_have_no_rows(corpus: Corp
     assert table.is_empty()
     with pytest.raises(ValueError, match="one: 1 rankings for 2 questions"):
         measure_rankings(QUESTIONS[:2], {"one": [ranking(0)]}, RULE, corpus, cutoffs=(1,))
+
+
+def test_texts_that_the_encoder_cut_have_rows() -> None:
+    table = cut_rows("dense", QUESTIONS, {QUESTIONS[0].text, QUESTIONS[2].text}, 4, 1)
+    assert table.schema == TABLE_SCHEMA
+    assert cells(table, CORPUS, "dense") == {"cut": (0.25, 4)}
+    assert cells(table, "nq", "dense") == {"cut": (pytest.approx(2 / 3), 3)}
+    assert cells(table, "hotpotqa", "dense") == {"cut": (0.0, 1)}
 
 
 def test_bm25_finds_the_words_of_the_question(corpus: Corpus) -> None:

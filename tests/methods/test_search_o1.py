@@ -138,7 +138,13 @@ def test_draws_depend_on_trajectory_and_turn() -> None:
 def test_documents_over_budget_are_dropped_but_never_all() -> None:
     turns = (search_turn("Oslo"), answer_turn("Oslo"))
     whole = len(play(*turns)[1].auxiliary.requests[0].prompt_ids)
-    _, table = play(*turns, max_prompt_tokens=whole - 1)
+    prompting = replace(PROMPTING, max_document_chars=len("Oslo lies"))
+    played, table = play(*turns, max_prompt_tokens=whole - 1)
+    assert played.calls[0].note is not None
+    assert (played.calls[0].note.dropped_documents, played.calls[0].note.cuts) == (1, ())
+    cut = play(*turns, prompting=prompting)[0].calls[0].note
+    assert cut is not None
+    assert (cut.dropped_documents, cut.cuts) == (0, ((0, 9), (1, 9), (2, 9)))
     prompt = CODEC.decode(table.auxiliary.requests[0].prompt_ids)
     assert "[2]" in prompt
     assert "[3]" not in prompt
@@ -212,7 +218,7 @@ def test_the_worked_example_is_of_the_form_it_asks_for() -> None:
 def test_the_shipped_agent_reads_its_own_call_in_the_tiny_prompt() -> None:
     codec = HfCodec(ROOT / "models/tiny/agent")
     search = PendingSearch(question(), "capital", 0, 5, candidates("Oslo"), (0,))
-    ids = note_stage(codec=codec).prompt(search)
+    ids, _ = note_stage(codec=codec).prompt(search)
     tokens = codec.tokenizer.convert_ids_to_tokens(ids)
     assert tokens.count(CALL) == tokens.count(CALL_END) == 1
     assert tokens[tokens.index("<reason>") : tokens.index(CALL)] == [

@@ -1,11 +1,13 @@
 """Trajectories to rows to numbers."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosearch.core.types import Terminal
+from cosearch.core.types import Note, Terminal
 from cosearch.scores.metrics import (
     calls_frame,
     check_score_bounds,
@@ -75,6 +77,58 @@ def test_calls_judge_ranker_and_retriever(rollouts, pair):
     assert (second["has_answer"], second["ranker_fault"]) == (False, "ids")
     assert (third["has_answer"], third["shown_answer"], third["hit_3"]) == (True, False, 0.0)
     assert cutoffs_of(calls) == [1, 2, 3]
+
+
+def with_call(rollouts, **changes):
+    """Calls of one trajectory whose only search shows "the red fox" second."""
+    call = replace(rollouts.call(["a", "the red fox", "b"], [2, 1, 0]), **changes)
+    trajectory = rollouts.trajectory(rollouts.question("nq", 0), "x", calls=[call])
+    return frames(rollouts, [trajectory])[1].row(0, named=True)
+
+
+def test_labels_of_what_was_shown_follow_what_was_shown(rollouts):
+    whole = with_call(rollouts)
+    assert (whole["shown_answer"], whole["shown_documents"], whole["hidden_documents"]) == (
+        True,
+        3,
+        0,
+    )
+    dropped = with_call(rollouts, dropped_documents=2)
+    assert (dropped["shown_answer"], dropped["shown_documents"]) == (False, 1)
+    assert (dropped["hidden_documents"], dropped["dropped_documents"]) == (1, 2)
+    cut = with_call(rollouts, cuts=((1, 7),))
+    assert (cut["shown_answer"], cut["hidden_documents"], cut["cut_documents"]) == (False, 1, 1)
+    assert with_call(rollouts, cuts=((1, 11), (2, 0)))["shown_answer"]
+    for row in (whole, dropped, cut):
+        assert (row["has_answer"], row["hit_2"], row["r_rel"]) == (True, 1.0, whole["r_rel"])
+
+
+def test_a_note_is_what_was_shown(rollouts):
+    silent = with_call(rollouts, note=Note((1,), None, "nothing", 1, ((0, 1),)))
+    assert (silent["shown_answer"], silent["shown_documents"]) == (False, 1)
+    assert (silent["dropped_noted"], silent["cut_noted"], silent["hidden_documents"]) == (1, 1, 0)
+    note = Note((1,), None, "a red fox", 2)
+    telling = with_call(rollouts, note=note)
+    assert (telling["shown_answer"], telling["hidden_documents"]) == (True, 1)
+    assert not with_call(rollouts, note=note, dropped_documents=1)["shown_answer"]
+
+
+def test_answers_that_the_ranker_was_not_shown_are_counted(rollouts):
+    output = rollouts.call(["a"], [0]).output
+    cut = with_call(rollouts, output=replace(output, cuts=((1, 7), (2, 0))))
+    assert (cut["cut_candidates"], cut["hidden_candidates"], cut["shown_answer"]) == (2, 1, True)
+    dropped = with_call(rollouts, output=replace(output, dropped_candidates=2))
+    assert (dropped["dropped_candidates"], dropped["hidden_candidates"]) == (2, 1)
+    assert with_call(rollouts)["hidden_candidates"] == 0
+    assert with_call(rollouts, output=None)["hidden_candidates"] is None
+
+
+def test_queries_that_the_encoder_cut_are_marked(rollouts, pair):
+    made = {"system": "s", "seed": 3, "relevance": rollouts.relevance}
+    calls = calls_frame(pair, reward_rules=rollouts.reward, cut_queries={"who"}, **made)
+    predictions, plain = frames(rollouts, pair)
+    assert calls["cut_query"].all() and not plain["cut_query"].any()
+    assert summary(predictions, calls)["averages"]["micro"]["cut_queries"] == 3
 
 
 def test_yes_no_rules_differ_and_the_rows_own_is_f1(rollouts):

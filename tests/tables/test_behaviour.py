@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import polars as pl
+
 from cosearch.tables.behaviour import cost_table, retrieval_table, searches_table
 
 
@@ -22,6 +24,11 @@ def test_behaviour_tables_hold_the_numbers_of_the_frames(results, rollouts):
     assert searches["1-2 (%)"] == 100.0
     cost = cells_of(cost_table(*shared, seconds={"oracle": 0.25}), "Oracle")
     assert (cost["agent sampled"], cost["ranker read"], cost["seconds"]) == (3.0, 4.5, 0.25)
+    assert (retrieval["answer shown"], retrieval["documents shown"]) == (
+        given["shown_answer"].mean(),
+        3.0,
+    )
+    assert (retrieval["answers hidden from ranker"], cost["agent dropped"]) == (0.0, 0.0)
     assert "seconds" not in {c.name for c in cost_table(*shared).columns}
 
 
@@ -36,3 +43,18 @@ def test_a_seed_without_a_value_leaves_no_mean(results, rollouts):
     table = retrieval_table(rollouts.set_of(changed), rollouts.block())
     assert cells_of(table, "CoSearch")["Hit@1"] is None
     assert cells_of(table, "Untrained agent and ranker")["Hit@1"] is not None
+
+
+def test_what_was_left_out_is_printed(results, rollouts):
+    names = ("dropped_documents", "cut_candidates", "hidden_candidates")
+    changed = [
+        dataclasses.replace(one, calls=one.calls.with_columns(pl.lit(2).alias(n) for n in names))
+        for one in results
+    ]
+    shared = (rollouts.set_of(changed), rollouts.block())
+    cost = cells_of(cost_table(*shared), "Oracle")
+    assert (cost["agent dropped"], cost["ranker cut"], cost["queries cut"]) == (3.0, 3.0, 0.0)
+    (one,) = (one for one in results if one.system == "oracle")
+    relevant = one.calls["labels"].list.sum().sum()
+    retrieval = cells_of(retrieval_table(*shared), "Oracle")
+    assert retrieval["answers hidden from ranker"] == 2 * one.calls.height / relevant

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cosearch.core.protocols import Choose, Generate, Retrieve
+from cosearch.core.protocols import Choose, Generate, Judgement, Retrieve
 from cosearch.core.types import Candidate, Generation, Passage, Sampling
 from cosearch.params.engines import EngineLimits
 from cosearch.rollouts.deadline import (
     EngineFault,
     check_answers,
-    check_judge_scores,
+    check_judgements,
     guarded,
     watched,
 )
@@ -121,9 +121,11 @@ def test_nonsense_is_a_fault(name: str) -> None:
 
 @pytest.mark.parametrize("scores", [[0.5], [0.5, 1.2], [0.5, float("nan")], [0.5, "1"], None])
 def test_a_judge_gives_every_case_a_score(scores: Any) -> None:
-    check_judge_scores(["a", "b"], [0.0, 1.0])
+    check_judgements(["a", "b"], [Judgement(0.0, 0, 0), Judgement(1.0, 2, 3)])
     with pytest.raises(EngineFault):
-        check_judge_scores(["a", "b"], scores)
+        check_judgements(["a", "b"], scores and [Judgement(score, 0, 0) for score in scores])
+    with pytest.raises(EngineFault):
+        check_judgements(["a"], [0.5])
 
 
 class Alarm:

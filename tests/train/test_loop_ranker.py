@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cosearch.core.observe import RetrieverStage
-from cosearch.core.protocols import Generate, JudgeCase
+from cosearch.core.protocols import Generate, JudgeCase, Judgement
 from cosearch.core.rollout import roll_out
 from cosearch.core.score import CrossEncoderStage
 from cosearch.core.types import Passage, Question, Sampling
@@ -192,8 +192,8 @@ def test_the_parts_of_a_round_are_timed(tmp_path: Path) -> None:
 class FirstJudge:
     """Likes Rome in first place."""
 
-    def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
-        return [float("Rome" in case.passages[0].text) for case in cases]
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[Judgement]:
+        return [Judgement(float("Rome" in case.passages[0].text), 1, 2) for case in cases]
 
 
 def test_a_judge_pays_the_ranker(tmp_path: Path) -> None:
@@ -202,6 +202,7 @@ def test_a_judge_pays_the_ranker(tmp_path: Path) -> None:
     game.run()
     calls = game.calls(1)
     assert set(calls["branch"]) == {"judge"}
+    assert (set(calls["dropped_judged"]), set(calls["cut_judged"])) == ({1}, {2})
     paid = [float(ranking[0] == 0) for ranking in calls["ranking"].to_list()]
     order = [c[0]["id"] for c in calls["candidates"].to_list()]
     assert set(order) == {"0"}

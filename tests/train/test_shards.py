@@ -42,7 +42,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     generation = Generation(ids, tuple(values), draw(st.booleans()), SAMPLING, 3)
     fault = draw(st.none() | ANY_TEXT)
     inputs = draw(st.sampled_from([(), ((1, 2), (3,))]))
-    output = RankerOutput((1, 2), generation, draw(ANY_TEXT), fault, 0, inputs)
+    output = RankerOutput((1, 2), generation, draw(ANY_TEXT), fault, 0, inputs, ((0, 2),))
     call = SearchCall(
         0,
         draw(ANY_TEXT),
@@ -50,7 +50,11 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
         (2, 0),
         draw(st.sampled_from([None, output])),
         1,
-        draw(st.sampled_from([None, Note((), None, "n"), Note((4,), generation, "n")])),
+        draw(
+            st.sampled_from(
+                [None, Note((), None, "n"), Note((4,), generation, "n", 1, ((0, 2), (2, 1)))]
+            )
+        ),
     )
     return Trajectory(
         QUESTION,

@@ -17,7 +17,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from cosearch.core.prompts import Fill, Prompting
-from cosearch.core.protocols import JudgeCase
+from cosearch.core.protocols import JudgeCase, Judgement
 from cosearch.params.blocks import Judge
 from cosearch.params.engines import Endpoint
 
@@ -64,13 +64,17 @@ class EndpointJudge:
             reraise=True,
         )
 
-    def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
-        """Scores in [0, 1], the judge's tenths; equal cases are asked once."""
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[Judgement]:
+        """Scores are the judge's tenths; equal cases are asked once. No document is dropped."""
         messages = [self.messages(case) for case in cases]
         keys = [self._key(one) for one in messages]
         asked = dict(zip(keys, messages, strict=True))
         self._ask_all({key: one for key, one in asked.items() if key not in self._answers})
-        return [_read_score(self._answers[key]) for key in keys]
+        cuts = [len(self._prompting.cuts(case.passages, 0)) for case in cases]
+        return [
+            Judgement(_read_score(self._answers[key]), dropped_documents=0, cut_documents=count)
+            for key, count in zip(keys, cuts, strict=True)
+        ]
 
     def messages(self, case: JudgeCase) -> list[dict[str, str]]:
         """The chat messages of a case."""

@@ -18,7 +18,7 @@ from cosearch.core.prompts import (
     fit_documents,
     load_template,
 )
-from cosearch.core.protocols import Codec, Generate, JudgeCase, Segment
+from cosearch.core.protocols import Codec, Generate, JudgeCase, Judgement, Segment
 from cosearch.core.types import Sample, Sampling
 from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.heads import CausalHead, micro_batches
@@ -42,10 +42,11 @@ class LikelihoodJudge:
         self._block = block
         self._prompting = Prompting(block.templates, block.document, block.max_document_chars)
 
-    def __call__(self, cases: Sequence[JudgeCase]) -> list[float]:
-        """Scores in [0, 1]; equal cases are scored once, and one with blank golds alone earns 0."""
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[Judgement]:
+        """Equal cases are scored once, and one with blank golds alone earns 0."""
         unique = list(dict.fromkeys(cases))
-        prompts = [self._render(case) for case in unique]
+        rendered = {case: self._render(case) for case in unique}
+        prompts = [ids for ids, _ in rendered.values()]
         rows = [
             (case, sample)
             for case, prompt, thought in zip(unique, prompts, self._think(prompts), strict=True)
@@ -55,7 +56,11 @@ class LikelihoodJudge:
         likelihoods = self._likelihoods([sample for _, sample in rows])
         for (case, _), likelihood in zip(rows, likelihoods, strict=True):
             scores[case] = max(scores[case], likelihood)
-        return [round(scores[case], self._block.score_digits) for case in cases]
+        return [self._judgement(case, scores[case], rendered[case][1]) for case in cases]
+
+    def _judgement(self, case: JudgeCase, score: float, dropped: int) -> Judgement:
+        cuts = self._prompting.cuts(case.passages, dropped)
+        return Judgement(round(score, self._block.score_digits), dropped, len(cuts))
 
     def _think(self, prompts: Sequence[Sequence[int]]) -> list[str]:
         """What the agent writes first, greedily, inside its reason; nothing if it opens none."""
@@ -83,8 +88,9 @@ class LikelihoodJudge:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         return whole[:shared], whole[shared:]
 
-    def _render(self, case: JudgeCase) -> list[int]:
-        """Ids of question, query and documents; documents over the budget go from the tail."""
+    def _render(self, case: JudgeCase) -> tuple[list[int], int]:
+        """Ids of question, query and documents, and how many documents over the budget went from
+        the tail."""
         block = self._block
         documents = self._prompting.documents(case.passages)
 
@@ -99,13 +105,13 @@ class LikelihoodJudge:
             *messages, _ = self._prompting.fill("judge", fills)
             return self._codec.chat(messages)
 
-        ids, _ = fit_documents(render, documents, max_tokens=block.max_prompt_tokens)
+        ids, dropped = fit_documents(render, documents, max_tokens=block.max_prompt_tokens)
         if not ids:
             raise ValueError(
                 f"judge.max_prompt_tokens={block.max_prompt_tokens} has no room for the question"
                 f" and query {case.query!r}: raise it"
             )
-        return ids
+        return ids, dropped
 
     @torch.inference_mode()
     def _likelihoods(self, samples: Sequence[Sample]) -> list[float]:

@@ -26,9 +26,9 @@ class DenseEncoder:
     """Texts -> float32 rows. Raises ValueError for a folder, dtype, pooling or device it cannot
     use.
 
-    ``settings.max_length`` cuts in tokens, prefix included. ``threads`` is torch's number per
-    process. ``worker`` numbers the processes that encode side by side: each has a GPU of its own,
-    as long as there are enough.
+    ``settings.max_length`` cuts in tokens, prefix included; ``cut_passages`` says how many of the
+    passages encoded so far it cut. ``threads`` is torch's number per process. ``worker`` numbers
+    the processes that encode side by side: each has a GPU of its own, as long as there are enough.
     """
 
     def __init__(
@@ -51,24 +51,51 @@ class DenseEncoder:
         self._pool = _POOLINGS[pooling]
         self.dimension: int = self._model.config.hidden_size
         self.fingerprint: dict[str, Any] = encoder_fingerprint(folder, settings)
+        self.cut_passages = 0
 
     def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
         """``[len(queries), dimension]`` float32."""
-        return self._encode([self._settings.query_prefix + query for query in queries])
+        return self._encode(self._ids(self._asked(queries)))
+
+    def cut_queries(self, queries: Sequence[str]) -> list[str]:
+        """Those of ``queries`` of which the encoder reads the beginning alone."""
+        texts = self._asked(queries)
+        return [queries[row] for row in self._cut(texts, self._ids(texts))]
 
     def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
         """``[len(passages), dimension]`` float32; title and text are two lines, as in wiki-18."""
         prefix = self._settings.passage_prefix
-        return self._encode([f"{prefix}{p.title}\n{p.text}" for p in passages])
+        texts = [f"{prefix}{p.title}\n{p.text}" for p in passages]
+        ids = self._ids(texts)
+        self.cut_passages += len(self._cut(texts, ids))
+        return self._encode(ids)
+
+    def _asked(self, queries: Sequence[str]) -> list[str]:
+        return [self._settings.query_prefix + query for query in queries]
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        longest = self._settings.max_length
+        found: list[list[int]] = self._tokenizer(list(texts), truncation=True, max_length=longest)[
+            "input_ids"
+        ]
+        return found
+
+    def _cut(self, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> list[int]:
+        """Places of the texts that are longer than their ``ids``. Only those that fill the length
+        can be, so no other text is read twice."""
+        longest = self._settings.max_length
+        full = [row for row, one in enumerate(ids) if len(one) >= longest]
+        if not full:
+            return []
+        whole = self._tokenizer([texts[row] for row in full], verbose=False)["input_ids"]
+        return [row for row, one in zip(full, whole, strict=True) if len(one) > len(ids[row])]
 
     @torch.inference_mode()
-    def _encode(self, texts: Sequence[str]) -> np.ndarray:
-        rows = np.empty((len(texts), self.dimension), np.float32)
-        if not texts:
-            return rows
-        size, longest = self._settings.batch_size, self._settings.max_length
-        ids = self._tokenizer(list(texts), truncation=True, max_length=longest)["input_ids"]
-        order = sorted(range(len(texts)), key=lambda row: (len(ids[row]), row))
+    def _encode(self, ids: Sequence[list[int]]) -> np.ndarray:
+        rows, size = np.empty((len(ids), self.dimension), np.float32), self._settings.batch_size
+        order = sorted(range(len(ids)), key=lambda row: (len(ids[row]), row))
         for start in range(0, len(order), size):
             chosen = order[start : start + size]
             rows[chosen] = self._forward([ids[row] for row in chosen])

@@ -65,6 +65,7 @@ def write_index(
         "encoder": source["encoder"],
         "rows": source["rows"],
         "dimension": source["dimension"],
+        "cut_passages": source["cut_passages"],
         "shard_rows": shape["shard_rows"],
         "files": files,
     }

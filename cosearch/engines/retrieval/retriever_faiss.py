@@ -53,6 +53,9 @@ class TextEncoder(Protocol):
     def encode_passages(self, passages: Sequence[Passage]) -> np.ndarray:
         """``[n, dimension]`` float32."""
 
+    def cut_queries(self, queries: Sequence[str]) -> list[str]:
+        """Those of ``queries`` that are longer than the encoder reads."""
+
 
 class FaissRetriever:
     """The engine behind ``Retrieve``: encodes and searches all new queries of a batch at once.
@@ -95,6 +98,10 @@ class FaissRetriever:
         """Candidates of each request, best first."""
         self._search_new(requests)
         return [self._candidates(request) for request in requests]
+
+    def cut_queries(self, queries: Sequence[str]) -> list[str]:
+        """Those of ``queries`` of which only the beginning is searched for."""
+        return self._encoder.cut_queries(queries)
 
     def _search_new(self, requests: Sequence[Retrieve]) -> None:
         widest = max((self._width(request) for request in requests), default=0)
