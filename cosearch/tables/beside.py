@@ -35,6 +35,7 @@ def beside_table(results: ResultSet, against: Against) -> Table:
             Column(level, text=True),
         ),
         tuple(row for name in against for row in _rows(results, name, against[name])),
+        tuple(results.differing("top_k", {name: name for name in against})),
         head="Row",
     )
 
@@ -73,6 +74,6 @@ def _outcome(results: ResultSet, name: str, other: str) -> Outcome:
     """The comparison in F1; a status where the two must not stand together."""
     comparison = Comparison(left=name, right=other, metric="f1")
     try:
-        return compare(results.of([name, other]), comparison)
+        return compare(results.pair(name, other), comparison)
     except ValueError as error:
         return Outcome(comparison, status=str(error))

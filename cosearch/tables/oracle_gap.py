@@ -90,7 +90,7 @@ def _headroom(results: Seeds, names: Sequence[str]) -> tuple[float | None, float
 
 def oracle_table(results: ResultSet, pair: OraclePair) -> Table:
     """Table 1: standard against oracle retrieval, the gap with its interval, and the headroom."""
-    chosen, scope = results.of([pair.standard, pair.oracle]), results.scope
+    chosen, scope = results.pair(pair.standard, pair.oracle), results.scope
     sides = {"Standard": pair.standard, "Oracle": pair.oracle}
     states = {label: chosen.missing(side) for label, side in sides.items()}
     total = Column(f"avg ({scope.average})")
