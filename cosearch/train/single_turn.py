@@ -4,7 +4,6 @@ Every list (a retrieval query with its candidates) is ranked G times; the list i
 is no agent, so there is no r_main: a well-formed ranking earns r_rel, any other -alpha.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +16,7 @@ from cosearch.rollouts.pipelines import ModelRanker
 from cosearch.rollouts.policy import Policy, give_way
 from cosearch.rollouts.rank_list import RankingList, rank_list
 from cosearch.rollouts.resume import RunStore
+from cosearch.train.epochs import places_of_round
 from cosearch.train.learning import learn, prepare
 from cosearch.train.observer import Observer
 from cosearch.train.record import Round
@@ -76,10 +76,11 @@ def train_ranker(run: ListRun, observer: Observer) -> None:
 
 
 def _rank(run: ListRun, number: int) -> list[Trajectory]:
-    """Rankings of the lists drawn for round ``number``. A round is one shard, since it is a single
-    batch of requests."""
+    """Rankings of the lists of round ``number``. A round is one shard, since it is a single batch
+    of requests."""
     rules, ranker = run.rules, run.ranker
-    batch = random.Random(derive(rules.seed, "lists", number)).sample(run.lists, rules.lists)
+    places = places_of_round(len(run.lists), number, rules.lists, rules.seed)
+    batch = [run.lists[place] for place in places]
     seed = derive(rules.seed, "round", number)
     entries = {entry.question: entry for entry in batch}
     shards = collect(
