@@ -7,7 +7,7 @@ from cosearch.scores.averages import Average, every_average, sets_and_kinds
 from cosearch.statistics.bootstrap import Interval, minimal_detectable_effect
 from cosearch.statistics.comparisons import Seeds, common_seeds, compare, mean_interval
 from cosearch.statistics.results import ResultSet
-from cosearch.tables.layout import Cell, Column, PrintedRow, Table
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table, signed_text
 
 
 def comparison_table(results: ResultSet, comparisons: Sequence[Comparison]) -> Table:
@@ -63,7 +63,7 @@ def _comparison_row(results: ResultSet, one: Comparison) -> PrintedRow:
             outcome.right,
             *interval_cells(outcome.interval),
             outcome.detectable,
-            " ".join(f"{difference:+.3f}" for difference in outcome.by_seed),
+            " ".join(map(signed_text, outcome.by_seed)),
         ),
         systems=("", one.left, one.right, *[one.left] * 6),
     )

@@ -13,7 +13,7 @@ from cosearch.statistics.bootstrap import Interval
 from cosearch.statistics.comparisons import Seeds, common_seeds, mean_interval
 from cosearch.statistics.results import ResultSet
 from cosearch.tables.contrasts import interval_note
-from cosearch.tables.layout import Cell, Column, PrintedRow, Table
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table, signed_text
 
 _SIDES = {"Standard": "Standard", "Oracle": "Oracle Retrieval"}
 """The label of our row -> the label of the paper's row in Table 1."""
@@ -131,7 +131,7 @@ def _rows(found: Mapping[str, Gap], pair: OraclePair, level: float) -> list[Prin
         row("Standard", lambda gap: gap.standard, pair.standard),
         row("Oracle", lambda gap: gap.oracle),
         row("Relative gain", lambda gap: _percent(gap.relative_gain, signed=True)),
-        row("Difference", lambda gap: f"{gap.interval.estimate:+.3f}"),
+        row("Difference", lambda gap: signed_text(gap.interval.estimate)),
         row(f"{level:.0%} interval", lambda gap: _span(gap.interval)),
         row("Verdict", lambda gap: gap.interval.verdict),
         row("Not shown, of calls", lambda gap: _share(gap.calls_headroom), pair.standard),
@@ -167,4 +167,4 @@ def _percent(value: float | None, *, signed: bool = False) -> str | None:
 
 
 def _span(interval: Interval) -> str:
-    return f"[{interval.low:+.3f}, {interval.high:+.3f}]"
+    return f"[{signed_text(interval.low)}, {signed_text(interval.high)}]"
