@@ -231,6 +231,7 @@ class Evaluate(Section):
     recall_cutoffs: tuple[Positive, ...]
     bm25: bool
     k_grid: tuple[Positive, ...]
+    document_tokens: Positive
 
 
 class Profile(Section):
