@@ -1,8 +1,8 @@
 """Computes one run anew from its files, by itself: it imports nothing of the product.
 
-``python recompute.py artifacts/tiny core_1`` reads rollouts, predictions, calls and tables of the
-rows of one seed, and what the paper and the parameters say of them. It recomputes labels, rewards,
-groups, advantages, scores and tables, and prints each number that differs and how many it compared.
+``python tests/pipeline/recompute.py artifacts/tiny core_1`` reads rollouts, predictions, calls and
+tables of the rows at seed 0, recomputes labels, rewards, groups, advantages, scores and tables, and
+prints how much it compared, and each number that differs. It leaves out what nDCG or a judge paid.
 """
 
 import json
@@ -17,126 +17,97 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-CLOSE = 1e-6
-PASSAGES = {}
-compared, wrong = Counter(), []
+CLOSE, PASSAGES, compared, wrong = 1e-6, {}, Counter(), []
 
 
-def expect(what, place, found, wanted):
-    """Count a comparison, and keep it if the two differ by more than rounding."""
-    compared[what] += 1
-    numbers = isinstance(found, float | int) and isinstance(wanted, float | int)
-    if not (abs(found - wanted) <= CLOSE if numbers else found == wanted):
-        wrong.append(f"{place}: {what} {found!r}, recomputed {wanted!r}")
+def expect(place, **pairs):
+    """Count what is compared, found and wanted, and keep what differs by more than rounding."""
+    for what, (found, wanted) in pairs.items():
+        compared[what] += 1
+        if not (abs(found - wanted) <= CLOSE if type(found) is float else found == wanted):
+            wrong.append(f"{place}: {what} {found!r}, recomputed {wanted!r}")
 
 
-def words(text):
-    text = "".join(c for c in text.lower() if c not in string.punctuation)
-    return [word for word in re.sub(r"\b(a|an|the)\b", " ", text).split()]
+def words(text, punctuation=""):
+    """Without case and articles; a sign of punctuation becomes ``punctuation``."""
+    text = "".join(punctuation if c in string.punctuation else c for c in text.lower())
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
 def overlap(left, right):
-    shared = sum((Counter(left) & Counter(right)).values())
-    return 2 * shared / (len(left) + len(right)) if left or right else 1.0
+    both = len(left) + len(right)
+    return 2 * (Counter(left) & Counter(right)).total() / both if both else 1.0
 
 
-def answer_f1(answer, golds):
-    return max((overlap(words(answer), words(gold)) for gold in golds), default=0.0)
-
-
-def exact(answer, golds):
-    return float(any(words(answer) == words(gold) for gold in golds))
+def scores(end):
+    """F1 and exact match of an answer; 0 without a well-formed one."""
+    if end["terminal"] != "answered":
+        return 0.0, 0.0
+    pairs = [(words(end["answer"] or ""), words(gold)) for gold in end["golds"]]
+    return max(overlap(*pair) for pair in pairs), float(any(a == b for a, b in pairs))
 
 
 def pieces(text):
-    """Runs of letters, digits and marks, and single other signs; a blank around each."""
+    """Match tokens: runs of letters, digits and marks, and every other sign; joined by blanks."""
     text = unicodedata.normalize("NFD", text).casefold()
-    kinds = "".join({"L": "w", "N": "w", "M": "w", "Z": " ", "C": " "}.get(
-        unicodedata.category(c)[0], ".") for c in text)  # fmt: skip
-    return [text[m.start() : m.end()] for m in re.finditer(r"(?<![w])w+|w+|\.", kinds)]
-
-
-def contains(passage, golds):
-    """S3.3, contiguous match tokens; golds of truth words alone match nothing."""
-    if all(" ".join(words(gold)) in ("yes", "no", "true", "false") for gold in golds):
-        return False
-    body = " " + " ".join(pieces(passage)) + " "
-    return any(f" {' '.join(run)} " in body for gold in golds if words(gold) if (run := pieces(gold)))
+    kinds = "".join(unicodedata.category(c)[0] for c in text)
+    found = (text[m.start() : m.end()] for m in re.finditer("[LNM]+|[^LNMZC]", kinds))
+    return f" {' '.join(found)} "
 
 
 def labels_of(row):
-    return [contains(PASSAGES[one["id"]], row["golds"]) for one in row["candidates"]]
+    """S3.3: which candidates contain an answer. Golds of truth words alone are in none."""
+    golds = [gold for gold in map(words, row["golds"]) if gold]
+    truth = all(" ".join(gold) in ("yes", "no", "true", "false") for gold in golds)
+    runs = [] if truth else [pieces(gold) for gold in row["golds"] if words(gold)]
+    return [any(run in pieces(PASSAGES[c["id"]]) for run in runs) for c in row["candidates"]]
 
 
-def main_reward(end, reward):
-    """Eq. 4."""
-    if end["terminal"] != "answered":
-        return -reward["format_penalty"]
-    score = exact if reward["answer_metric"] == "em" else answer_f1
-    return score(end["answer"] or "", end["golds"])
-
-
-def relevance_reward(labels, ranking, reward):
-    """Eq. 5."""
-    ranked = [labels[position] for position in ranking]
-    if reward["ranking_metric"] == "ndcg":
-        gains = 1 / np.log2(np.arange(len(labels)) + 2)
-        ideal = gains[: min(sum(labels), len(ranked))].sum()
-        return float((gains[: len(ranked)] * ranked).sum() / ideal) if ideal else 0.0
-    return float(np.mean([any(ranked[:k]) for k in reward["hit_cutoffs"]]))
-
-
-def rank_reward(call, end, r_rel, r_main, reward):
+def rank_reward(call, good, r_rel, r_main, rules):
     """Eq. 6 and its case."""
-    good = end["terminal"] == "answered"
-    if not good and reward["exclude_malformed_trajectories"]:
+    if not good and rules["exclude_malformed_trajectories"]:
         return 0.0, "excluded"
     if call["fault"] is not None:
-        return -reward["format_penalty"], "malformed"
+        return -rules["format_penalty"], "malformed"
     main = r_main if good else 0.0
-    if reward["main_threshold"] is not None:
-        main = float(main >= reward["main_threshold"])
-    passes = r_rel >= reward["gamma"] if reward["gate_inclusive"] else r_rel > reward["gamma"]
-    if not reward["use_relevance"] or (reward["use_main"] and not any(call["labels"])):
+    main = main if rules["main_threshold"] is None else float(main >= rules["main_threshold"])
+    passes = r_rel > rules["gamma"] or (rules["gate_inclusive"] and r_rel == rules["gamma"])
+    if not rules["use_relevance"] or (rules["use_main"] and not any(call["labels"])):
         return main, "main_only"
-    if not reward["use_main"] or not passes:
-        return r_rel, "relevance_only"
-    return r_rel + main, "relevance_and_main"
+    if rules["use_main"] and passes:
+        return r_rel + main, "relevance_and_main"
+    return r_rel, "relevance_only"
 
 
-def advantages_of(rewards, rules):
+def advantages(rewards, rules):
     rewards = np.array(rewards)
-    if len(rewards) < 2 or np.ptp(rewards) <= 1e-6:
+    if len(rewards) < 2 or np.ptp(rewards) <= CLOSE:
         return [0.0] * len(rewards)
     spread = rewards.std(ddof=1 if rules["std"] == "sample" else 0)
     return list((rewards - rewards.mean()) / (spread + rules["adv_eps"]))
 
 
-def query_words(query):
-    return re.sub(r"\b(a|an|the)\b", " ", re.sub(f"[{re.escape(string.punctuation)}]", " ",
-                  query.lower())).split()  # fmt: skip
-
-
 def groups_of(calls, rules):
-    """Algorithm 2 over one question's calls, in their order."""
+    """Algorithm 2 over the calls of a question, in their order."""
     if not rules["semantic"]:
         return [calls] if calls else []
     found = []
     for has_answer in (True, False):
         groups = []
         for call in (one for one in calls if one["has_answer"] == has_answer):
-            own = query_words(call["query"])
-            near = (g for g in groups if overlap(query_words(g[0]["query"]), own) >= rules["delta"])
-            group = next(near, None)
-            groups.append([call]) if group is None else group.append(call)
+            own = words(call["query"], " ")
+            near = (g for g in groups if overlap(words(g[0]["query"], " "), own) >= rules["delta"])
+            group = next(near, [])
+            groups += [] if group else [group]
+            group.append(call)
         found += groups
     return [group for group in found if len(group) >= rules["k_min"]]
 
 
-def trajectories(frame):
-    """(trajectory row, its call rows) in the order of a file, each call with its labels."""
+def trajectories(path):
+    """(trajectory row, its call rows), in the order of the file."""
     found = []
-    for row in frame.iter_rows(named=True):
+    for row in pl.read_parquet(path).iter_rows(named=True):
         if row["kind"] == "trajectory":
             found.append((row, []))
         else:
@@ -144,142 +115,136 @@ def trajectories(frame):
     return found
 
 
-def check_rewards(place, played, reward):
+def check_rewards(place, played, rules):
     for end, calls in played:
-        r_main = main_reward(end, reward)
-        expect("r_main", place, end["r_main"], r_main)
+        good = end["terminal"] == "answered"
+        r_main = scores(end)[rules["answer_metric"] == "em"] if good else -rules["format_penalty"]
+        expect(place, r_main=(end["r_main"], r_main))
         for call in calls:
-            r_rel = relevance_reward(call["labels"], call["ranking"], reward)
-            paid, branch = rank_reward(call, end, r_rel, r_main, reward)
-            expect("labels", place, [one["relevant"] for one in call["candidates"]], call["labels"])
-            expect("has_answer", place, call["has_answer"], any(call["labels"]))
-            expect("r_rel", place, call["r_rel"], r_rel)
-            expect("r_rank", place, call["r_rank"], paid)
-            expect("branch", place, call["branch"], branch)
-
-
-def check_round(place, played, method, learners):
-    """Groups, advantages and what is trained, of every question of a round."""
-    questions = defaultdict(list)
-    for end, calls in played:
-        questions[end["dataset"], end["question_id"]].append((end, calls))
-    for members in questions.values():
-        wanted = advantages_of([end["r_main"] for end, _ in members], method["advantage"])
-        for (end, _), advantage in zip(members, wanted, strict=True):
-            expect("agent advantage", place, end["advantage"], advantage)
-            check_learning(place, end, advantage, True, "agent" in learners)
-        calls = [call for _, own in members for call in own]
-        able = [c for c in calls if c["text"] is not None and c["branch"] != "excluded"]
-        groups = groups_of(able, method["group"])
-        told = defaultdict(list)
-        for number, call in enumerate(calls):
-            told[call["group"]].append(number)
-        mine = [[next(n for n, c in enumerate(calls) if c is one) for one in g] for g in groups]
-        inside = [number for group in mine for number in group]
-        mine += [rest] if (rest := [n for n in range(len(calls)) if n not in inside]) else []
-        expect("groups", place, sorted(told.values()), sorted(sorted(g) for g in mine))
-        placed = [id(call) for group in groups for call in group]
-        for group in groups:
-            wanted = advantages_of([call["r_rank"] for call in group], method["advantage"])
-            for call, advantage in zip(group, wanted, strict=True):
-                expect("ranker advantage", place, call["advantage"], advantage)
-        for call in calls:
-            grouped = id(call) in placed
-            check_learning(place, call, call["advantage"], grouped, "ranker" in learners)
+            ranked = [call["labels"][position] for position in call["ranking"]]
+            r_rel = float(np.mean([any(ranked[:k]) for k in rules["hit_cutoffs"]]))  # Eq. 5
+            paid, branch = rank_reward(call, good, r_rel, r_main, rules)
+            if call["branch"] != "judge":
+                expect(place, r_rank=(call["r_rank"], paid), branch=(call["branch"], branch))
+            expect(place, labels=([c["relevant"] for c in call["candidates"]], call["labels"]))
+            i_ans = call["has_answer"], any(call["labels"])
+            expect(place, has_answer=i_ans, r_rel=(call["r_rel"], r_rel))
 
 
 def check_learning(place, row, advantage, counts, learns):
-    expect("trained", place, row["trained"], counts and learns)
+    """The advantage of a row and its tokens, and whether the row entered an update."""
+    expect(
+        place, advantage=(row["advantage"], advantage), trained=(row["trained"], counts and learns)
+    )
     if row["ids"]:
-        wanted = [advantage * flag for flag in row["loss_mask"]]
-        expect("token advantages", place, float(np.abs(np.subtract(row["advantages"], wanted)).max()), 0.0)
-        measured = row["trainer_logprobs"] is not None
-        expect("measured", place, measured, bool(counts and learns and advantage))
+        off = np.subtract(row["advantages"], np.multiply(advantage, row["loss_mask"]))
+        measured = row["trainer_logprobs"] is not None, bool(counts and learns and advantage)
+        expect(place, token_advantages=(float(np.abs(off).max()), 0.0), measured=measured)
 
 
-def check_evaluation(place, folder, reward):
-    """Predictions and calls against the whole trajectories; returns the recomputed predictions."""
-    played = trajectories(pl.read_parquet(folder / "trajectories.parquet"))
-    check_rewards(place, played, reward)
+def check_round(place, played, method, learners):
+    """Groups, advantages and what is trained, question by question."""
+    questions = defaultdict(list)
+    for end, calls in played:
+        questions[end["dataset"], end["question_id"]].append((end, calls))
+    drops = method["credit"]["drop_constant_groups"]
+    for members in questions.values():
+        own = advantages([end["r_main"] for end, _ in members], method["advantage"])
+        for (end, _), advantage in zip(members, own, strict=True):
+            check_learning(place, end, advantage, not drops or any(own), "agent" in learners)
+        calls = [call for _, each in members for call in each]
+        able = [c for c in calls if c["text"] is not None and c["branch"] != "excluded"]
+        groups, told = groups_of(able, method["group"]), defaultdict(set)
+        for call in calls:
+            told[call["group"]].add(id(call))
+        outside = told.pop(None, set())
+        mine = sorted(sorted(map(id, group)) for group in groups)
+        expect(place, groups=(sorted(map(sorted, told.values())), mine))
+        for group in groups:
+            own = advantages([call["r_rank"] for call in group], method["advantage"])
+            for call, advantage in zip(group, own, strict=True):
+                check_learning(place, call, advantage, not drops or any(own), "ranker" in learners)
+        for call in (one for one in calls if id(one) in outside):
+            check_learning(place, call, 0.0, False, "ranker" in learners)
+
+
+def check_evaluation(place, folder, rules):
+    """Predictions and calls against the trajectories; returns the predictions as recomputed."""
+    played = trajectories(folder / "trajectories.parquet")
+    check_rewards(place, played, rules)
     rows, told = [], pl.read_parquet(folder / "predictions.parquet").iter_rows(named=True)
-    calls = pl.read_parquet(folder / "calls.parquet").iter_rows(named=True)
-    for (end, own), row in zip(played, told, strict=True):
-        good = end["terminal"] == "answered"
-        scores = [f(end["answer"] or "", end["golds"]) if good else 0.0 for f in (answer_f1, exact)]
-        expect("f1", place, row["f1_bag"], scores[0])
-        expect("em", place, row["em"], scores[1])
-        expect("searches", place, row["searches"], len(own))
-        rows.append({"dataset": end["dataset"], "id": end["question_id"], "f1": scores[0],
-                     "em": scores[1], "searches": len(own)})  # fmt: skip
-        for call in own:
-            line, ranked = next(calls), [call["labels"][p] for p in call["ranking"]]
-            expect("labels of calls", place, line["labels"], call["labels"])
-            for k in reward["hit_cutoffs"]:
-                expect("hit", place, line[f"hit_{k}"], float(any(ranked[:k])))
-                expect("retriever hit", place, line[f"retriever_hit_{k}"], float(any(call["labels"][:k])))
-    return pl.DataFrame(rows)
-
-
-def macro(frame, column):
-    return frame.group_by("dataset").agg(pl.col(column).mean())[column].mean()
+    lines = pl.read_parquet(folder / "calls.parquet").iter_rows(named=True)
+    for (end, calls), row in zip(played, told, strict=True):
+        f1, em, n = *scores(end), len(calls)
+        expect(place, f1=(row["f1_bag"], f1), em=(row["em"], em), searches=(row["searches"], n))
+        rows.append((end["dataset"], end["question_id"], f1, em, n))
+        for call in calls:
+            line, ranked = next(lines), [call["labels"][position] for position in call["ranking"]]
+            for order, labels in (("hit", ranked), ("retriever_hit", call["labels"])):
+                for k in rules["hit_cutoffs"]:
+                    expect(place, hit=(line[f"{order}_{k}"], float(any(labels[:k]))))
+    return pl.DataFrame(rows, ["dataset", "id", "f1", "em", "searches"], orient="row")
 
 
 def bounds(left, right, level, draws=4000):
-    """Quantiles of a paired bootstrap inside each set, around those that the table may print."""
+    """Quantiles of a paired bootstrap inside each set, around those that a table may print."""
     rng, means = np.random.default_rng(1), 0.0
-    for (name,), part in left.join(right, on=["dataset", "id"]).group_by("dataset"):
+    for _, part in left.join(right, on=["dataset", "id"]).group_by("dataset"):
         gain = (part["f1"] - part["f1_right"]).to_numpy()
         means = means + rng.choice(gain, (draws, len(gain))).mean(axis=1)
-    drawn, tail = means / left["dataset"].n_unique(), (1 - level) / 2
-    return np.quantile(drawn, [0, 3 * tail, 1 - 3 * tail, 1])
+    tail = 3 * (1 - level) / 2
+    edges = np.quantile(means / left["dataset"].n_unique(), [0, tail, 1 - tail, 1])
+    return (edges + CLOSE * np.array([-1, 1, -1, 1])).tolist()
 
 
-def check_tables(root, scope, made, told):
-    names = {system["label"]: name for name, system in told["systems"].items()}
-    folder, level = root / "tables" / scope, told["statistics"]["level"]
-    main = pl.read_csv(folder / "main_large.csv", infer_schema_length=None)
-    for row in main.filter(pl.col("status").is_null()).iter_rows(named=True):
-        frame = made[names[row["System"]]]
-        expect("macro", "main_large", row["avg (macro)"], macro(frame, "f1"))
-        expect("macro EM", "main_large", row["EM (macro)"], macro(frame, "em"))
-        expect("micro", "main_large", row["avg (micro)"], frame["f1"].mean())
-        for (name,), part in frame.group_by("dataset"):
-            expect("set", "main_large", row[name], part["f1"].mean())
-    for row in pl.read_csv(folder / "comparisons.csv").iter_rows(named=True):
-        left, right = (made[names[label]] for label in row["Left against right"].split(" against "))
-        if row["metric"] == "f1":
-            expect("difference", "comparisons", row["difference"], macro(left, "f1") - macro(right, "f1"))
-            edges = bounds(left, right, level)
-            inside = edges[0] - CLOSE <= row["95% low"] <= edges[1] + CLOSE
-            inside &= edges[2] - CLOSE <= row["95% high"] <= edges[3] + CLOSE
-            expect("interval", row["Left against right"], inside, True)
-    for row in pl.read_csv(folder / "searches_large.csv").drop_nulls("mean").iter_rows(named=True):
-        expect("mean searches", "searches", row["mean"], made[names[row["System"]]]["searches"].mean())
+def check_tables(folder, made, told):
+    of = {told["systems"][name]["label"]: frame for name, frame in made.items()}
+    sets = {label: frame.drop("id").group_by("dataset").mean() for label, frame in of.items()}
+
+    def rows(name):
+        table = pl.read_csv(folder / f"{name}.csv", infer_schema_length=None)
+        return table.filter(pl.col("status").is_null()).iter_rows(named=True)
+
+    for row in rows("main_large"):
+        label, means = row["System"], sets[row["System"]]
+        expect(label, macro=(row["avg (macro)"], means["f1"].mean()))
+        expect(label, macro_em=(row["EM (macro)"], means["em"].mean()))
+        expect(label, micro=(row["avg (micro)"], of[label]["f1"].mean()))
+        for name, mean in means.select("dataset", "f1").iter_rows():
+            expect(label, set=(row[name], mean))
+    for row in rows("searches_large"):
+        expect("searches", mean=(row["mean"], of[row["System"]]["searches"].mean()))
+    for row in (one for one in rows("comparisons") if one["metric"] == "f1"):
+        left, right = row["Left against right"].split(" against ")
+        gain = sets[left]["f1"].mean() - sets[right]["f1"].mean()
+        low, most, least, high = bounds(of[left], of[right], told["statistics"]["level"])
+        inside = low <= row["95% low"] <= most and least <= row["95% high"] <= high
+        expect(f"{left}, {right}", difference=(row["difference"], gain), interval=(inside, True))
 
 
 def recompute(root, scope):
-    """Every comparison of a run: how many of each kind, and the lines of those that differ."""
+    """How much of each kind was compared, and a line for each number that differs."""
     compared.clear(), wrong.clear()
     with pa.memory_map(str(root / "data/corpus/passages.arrow")) as source:
         for row in pa.ipc.open_file(source).read_all().to_pylist():
             PASSAGES[row["id"]] = f"{row['title']}\n{row['text']}"
+    files = (root / "identity").glob("*.json")
+    settings = {file.stem: json.loads(file.read_text("utf-8"))["settings"] for file in files}
     for path in sorted(root.glob("train/*/seed_0/*/rollouts/*.parquet")):
-        row = path.parts[-3]
-        told = json.loads((root / f"identity/train@{row}-0.json").read_text())["settings"]
-        played = trajectories(pl.read_parquet(path))
-        check_rewards(f"{row} {path.name}", played, told["method"]["reward"])
-        check_round(f"{row} {path.name}", played, told["method"], told["variant"]["train"])
+        told, place = settings[f"train@{path.parts[-3]}-0"], f"{path.parts[-3]} {path.stem}"
+        if told["method"]["reward"]["ranking_metric"] == "hit":
+            played = trajectories(path)
+            check_rewards(place, played, told["method"]["reward"])
+            check_round(place, played, told["method"], told["variant"]["train"])
     made = {}
     for path in sorted(root.glob("evaluate/*/seed_0/*/predictions.parquet")):
-        row = path.parts[-2]
-        told = json.loads((root / f"identity/evaluate@{row}-0.json").read_text())["settings"]
-        made[row] = check_evaluation(row, path.parent, told["measured_by"]["reward"])
-    told = json.loads((root / f"identity/tables@{scope}.json").read_text())["settings"]
-    check_tables(root, scope, made, told)
+        rules = settings[f"evaluate@{path.parts[-2]}-0"]["measured_by"]["reward"]
+        made[path.parts[-2]] = check_evaluation(path.parts[-2], path.parent, rules)
+    check_tables(root / "tables" / scope, made, settings[f"tables@{scope}"])
     return dict(compared), list(wrong)
 
 
 if __name__ == "__main__":
     counts, lines = recompute(Path(sys.argv[1]), sys.argv[2])
-    print(*lines, *(f"{what}: {count} compared" for what, count in counts.items()), sep="\n")
+    print(*lines, *(f"{what}: {count}" for what, count in counts.items()), sep="\n")
     sys.exit(bool(lines))
