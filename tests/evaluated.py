@@ -108,7 +108,13 @@ def make_trajectory(
 
 
 def make_result(
-    system: str, *, seed: int = 0, skill: float = 0.5, questions: int = 20, **key: Any
+    system: str,
+    *,
+    seed: int = 0,
+    skill: float = 0.5,
+    questions: int = 20,
+    reward: RewardRules = REWARD,
+    **key: Any,
 ) -> Result:
     """A system that answers a question fully or half right with probability ``skill`` each.
 
@@ -129,9 +135,9 @@ def make_result(
         system,
         seed,
         {**KEY, **key},
-        predictions_frame(trajectories, system=system, seed=seed, kinds=KINDS, reward_rules=REWARD),
+        predictions_frame(trajectories, system=system, seed=seed, kinds=KINDS, reward_rules=reward),
         calls_frame(
-            trajectories, system=system, seed=seed, relevance=RELEVANCE, reward_rules=REWARD
+            trajectories, system=system, seed=seed, relevance=RELEVANCE, reward_rules=reward
         ),
     )
 

@@ -200,6 +200,33 @@ def test_overrides_reach_their_section_and_only_theirs() -> None:
     assert settings.method().reward.gamma == 0.5
 
 
+def test_an_evaluation_has_room_for_the_documents_of_its_k() -> None:
+    """And in every search of a response; training keeps the limits of the profile."""
+    settings = load_settings("paper", ROOT / "params.yaml")
+    trained = settings.section(blocks.Agent)
+    each = settings.section(blocks.Evaluate).document_tokens
+    for name in settings.systems:
+        overrides = settings.overrides_of(name)
+        rollout, agent = (
+            settings.method(overrides).rollout,
+            settings.section(blocks.Agent, overrides),
+        )
+        room = max(trained.max_observation_tokens, rollout.top_k * each)
+        assert agent.max_observation_tokens == room, name
+        more = agent.max_response_tokens - trained.max_response_tokens
+        assert more == rollout.max_searches * (room - trained.max_observation_tokens), name
+    widest = settings.section(blocks.Agent, settings.overrides_of("cosearch_grid_3"))
+    assert widest.max_observation_tokens == 10 * each > trained.max_observation_tokens
+
+
+def test_evaluations_of_tiny_keep_the_limits_of_training() -> None:
+    """Its passages are so short that all K of them fit."""
+    settings = load_settings("tiny", ROOT / "params.yaml")
+    for name in settings.systems:
+        found = settings.section(blocks.Agent, settings.overrides_of(name))
+        assert found == settings.section(blocks.Agent)
+
+
 def test_what_was_asked_for_is_remembered() -> None:
     settings = load_settings("tiny", ROOT / "params.yaml")
     settings.section(blocks.Train)

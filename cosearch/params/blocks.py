@@ -201,11 +201,13 @@ class Train(Section):
 
 
 class FixedRanker(Section):
-    """Single-turn training of the Fixed Ranker."""
+    """Single-turn training of the Fixed Ranker. Equal rankings of a list teach nothing, so the
+    temperature is not 0."""
 
     rounds: Annotated[int, Field(ge=0)]
     questions: Positive
     lists: Positive
+    temperature: Annotated[float, Field(gt=0)]
     lr: Annotated[float, Field(gt=0)]
     seed: int
 
@@ -230,6 +232,7 @@ class Evaluate(Section):
     recall_cutoffs: tuple[Positive, ...]
     bm25: bool
     k_grid: tuple[Positive, ...]
+    document_tokens: Positive
 
 
 class Profile(Section):

@@ -100,10 +100,29 @@ def _check_tables(settings: "Settings") -> None:
         if pair.cutoff is not None and pair.cutoff not in cutoffs:
             at = f"comparisons.{number}.metric: {pair.metric}"
             raise ConfigError(f"{at}: profile {settings.profile} measures k in {list(cutoffs)}")
+    _check_shown(settings)
     shown = {"training_curves": settings.tables.training_curves, "groups": settings.tables.groups}
     for figure, names in shown.items():
         for name in names:
             entry_of(settings.variants, f"rows.{name}.tables, {figure}: trained rows", name)
+
+
+def _check_shown(settings: "Settings") -> None:
+    """Rows that show different numbers of documents stand in no table that holds one number."""
+    tables = settings.tables
+    for block in (*tables.main, tables.ablations, tables.walk):
+        shown = {
+            row.system: settings.method(settings.overrides_of(row.system)).rollout.top_k
+            for row in block.rows
+        }
+        first = block.rows[0].system
+        for name, k in shown.items() if "top_k" not in block.varying else ():
+            if k != shown[first]:
+                raise ConfigError(
+                    f"rows.{name}: rollout.top_k is {k}, and that of {first}, which stands in the"
+                    f" same table ({block.name}), is {shown[first]}; add top_k to the `varying` of"
+                    " this table, or take the row out of it"
+                )
 
 
 def named_rows(file: File) -> Iterator[tuple[str, str]]:

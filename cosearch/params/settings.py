@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from cosearch.params.blocks import File, Profile
+from cosearch.params.blocks import Agent, File, Profile
 from cosearch.params.checks import check_references
 from cosearch.params.derived import (
     BASE,
@@ -99,10 +99,12 @@ class Settings:
 
     def overrides_of(self, name: str) -> dict[str, Any]:
         """All that a system changes in the profile: what its models were trained under, its own
-        ``set``, and its K of Table 4, which no cutoff of Hit@k may exceed."""
+        ``set``, its K of Table 4, which no cutoff of Hit@k may exceed, and the room that K
+        documents need."""
         system = self.system(name)
         trained = {} if system.variant == BASE else self.variant(system.variant).set
-        return {**trained, **system.set, **self.at_grid(system.grid)}
+        changed = {**trained, **system.set, **self.at_grid(system.grid)}
+        return changed | self._room(changed)
 
     def model_folders(self) -> dict[str, str]:
         """Every model folder that the profile or a row's own ``set`` names -> the path in
@@ -190,6 +192,19 @@ class Settings:
         top_k = self._profile.evaluate.k_grid[place]
         cutoffs = [k for k in self.method().reward.hit_cutoffs if k <= top_k]
         return {"rollout.top_k": top_k, "reward.hit_cutoffs": cutoffs}
+
+    def _room(self, overrides: Mapping[str, Any]) -> dict[str, int]:
+        """The limits of an observation and of a response in an evaluation. An observation has room
+        for K documents, and a response for that much more in each of its searches; neither limit is
+        below that of training."""
+        agent, rollout = self.section(Agent, overrides), self.method(overrides).rollout
+        trained, tokens = agent.max_observation_tokens, self._profile.evaluate.document_tokens
+        room = max(trained, rollout.top_k * tokens)
+        more = rollout.max_searches * (room - trained)
+        return {
+            "agent.max_observation_tokens": room,
+            "agent.max_response_tokens": agent.max_response_tokens + more,
+        }
 
     def grid_places(self) -> list[int]:
         """Places of the K grid that need a system of their own: K is not the method's."""

@@ -47,7 +47,7 @@ def _differences(found: Evidence) -> IntervalPicture:
 
 
 def _difference(found: Evidence, one: Comparison, label: str, group: str) -> IntervalRow:
-    outcome = compare(found.results.of([one.left, one.right]), one)
+    outcome = compare(found.results.pair(one.left, one.right), one)
     intervals = () if outcome.interval is None else (outcome.interval,)
     return IntervalRow(label, intervals, (one.left, one.right), group, outcome.status)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from matplotlib.ticker import MaxNLocator
 
 from cosearch.statistics.bootstrap import Interval
+from cosearch.tables.layout import Column, cell_text
 
 _MARGIN = 4.0
 """Percent of a strip's width left free at both ends."""
@@ -80,7 +81,7 @@ class IntervalPicture:
 
     def number(self, value: float) -> str:
         """A number as the table beside the picture prints it."""
-        return f"{value:+.3f}" if self.signed else f"{value:.3f}"
+        return cell_text(float(value), Column("", signed=self.signed))
 
     def kind(self, interval: Interval) -> str:
         """The class of a strip: the verdict of a difference in one word, or ``value``."""

@@ -120,6 +120,24 @@ class ResultSet:
         check_comparable(found, self.scope, varying=varying)
         return replace(self, evaluated=found)
 
+    def pair(self, left: str, right: str) -> "ResultSet":
+        """The results of two systems that are compared. They may show another number of documents,
+        because K belongs to a system. Raises ValueError as ``check_comparable`` does."""
+        return self.of((left, right), varying=("top_k",))
+
+    def differing(self, key: str, labels: Mapping[str, str]) -> list[str]:
+        """A footnote with the value of ``key`` for each of ``labels`` (system -> label) that was
+        evaluated, if these values differ; else nothing."""
+        values = {
+            label: self.by_system[system][0].key.get(key)
+            for system, label in labels.items()
+            if system in self.by_system
+        }
+        if len(set(values.values())) < 2:
+            return []
+        texts = (f"{label} {value}" for label, value in values.items())
+        return [f"Rows differ in {key}: {'; '.join(texts)}"]
+
     def of_block(self, block: rows.TableBlock) -> "ResultSet":
         """The results of a block's rows.
 

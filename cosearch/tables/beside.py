@@ -7,7 +7,7 @@ from cosearch.scores.averages import Average
 from cosearch.statistics.comparisons import Outcome, Seeds, compare
 from cosearch.statistics.results import ResultSet, set_means
 from cosearch.tables.contrasts import interval_note
-from cosearch.tables.layout import Cell, Column, PrintedRow, Table
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table, signed_text
 
 Against = Mapping[str, Sequence[str]]
 """System -> the systems that it is compared with, the first one being the nearest."""
@@ -35,6 +35,7 @@ def beside_table(results: ResultSet, against: Against) -> Table:
             Column(level, text=True),
         ),
         tuple(row for name in against for row in _rows(results, name, against[name])),
+        tuple(results.differing("top_k", {name: name for name in against})),
         head="Row",
     )
 
@@ -66,13 +67,13 @@ def _compared(other: str, outcome: Outcome) -> tuple[Cell, ...]:
     if outcome.interval is None:
         return other, None, outcome.status
     interval = outcome.interval
-    return other, interval.estimate, f"{interval.low:+.3f} to {interval.high:+.3f}"
+    return other, interval.estimate, f"{signed_text(interval.low)} to {signed_text(interval.high)}"
 
 
 def _outcome(results: ResultSet, name: str, other: str) -> Outcome:
     """The comparison in F1; a status where the two must not stand together."""
     comparison = Comparison(left=name, right=other, metric="f1")
     try:
-        return compare(results.of([name, other]), comparison)
+        return compare(results.pair(name, other), comparison)
     except ValueError as error:
         return Outcome(comparison, status=str(error))

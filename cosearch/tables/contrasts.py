@@ -7,7 +7,7 @@ from cosearch.scores.averages import Average, every_average, sets_and_kinds
 from cosearch.statistics.bootstrap import Interval, minimal_detectable_effect
 from cosearch.statistics.comparisons import Seeds, common_seeds, compare, mean_interval
 from cosearch.statistics.results import ResultSet
-from cosearch.tables.layout import Cell, Column, PrintedRow, Table
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table, signed_text
 
 
 def comparison_table(results: ResultSet, comparisons: Sequence[Comparison]) -> Table:
@@ -38,13 +38,20 @@ def comparison_table(results: ResultSet, comparisons: Sequence[Comparison]) -> T
             f"Detectable: the smallest true difference found in {statistics.power:.0%} of such"
             " evaluations.",
             "Hit@k of two systems rests on different queries: each agent asks its own.",
+            *results.differing("top_k", _labels(results, comparisons)),
         ),
         head="Left against right",
     )
 
 
+def _labels(results: ResultSet, comparisons: Sequence[Comparison]) -> dict[str, str]:
+    """Every system that is compared, with its label."""
+    systems = [side for one in comparisons for side in (one.left, one.right)]
+    return {system: results.scope.label(system) for system in systems}
+
+
 def _comparison_row(results: ResultSet, one: Comparison) -> PrintedRow:
-    outcome = compare(results.of([one.left, one.right]), one)
+    outcome = compare(results.pair(one.left, one.right), one)
     label = f"{results.scope.label(one.left)} against {results.scope.label(one.right)}"
     if outcome.interval is None:
         return PrintedRow(f"{label}, {one.metric}", (), outcome.status)
@@ -56,7 +63,7 @@ def _comparison_row(results: ResultSet, one: Comparison) -> PrintedRow:
             outcome.right,
             *interval_cells(outcome.interval),
             outcome.detectable,
-            " ".join(f"{difference:+.3f}" for difference in outcome.by_seed),
+            " ".join(map(signed_text, outcome.by_seed)),
         ),
         systems=("", one.left, one.right, *[one.left] * 6),
     )
@@ -82,7 +89,7 @@ def detectable_table(results: ResultSet, pair: Detectable) -> Table:
             Column("standard error", 4),
             Column("detectable"),
         ),
-        tuple(_detectable_rows(results.of([pair.left, pair.right]), pair)),
+        tuple(_detectable_rows(results.pair(pair.left, pair.right), pair)),
         head="Data set or average",
     )
 

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
+
+import polars as pl
 
 from cosearch.paper.published import grid_cells
 from cosearch.params.rows import GridTable
@@ -73,6 +76,7 @@ def grid_table(results: ResultSet, grid: DocumentGrid, backbone: str | None) -> 
         for k in grid.ks
         if k != grid.default_k
     ]
+    columns += [Column(f"shown at K={k}", 2) for k in grid.ks]
     if published is not None:
         columns += [Column(f"paper K={k}") for k in grid.ks]
     labels = dict.fromkeys(label for label, _ in grid.cells)
@@ -83,7 +87,12 @@ def grid_table(results: ResultSet, grid: DocumentGrid, backbone: str | None) -> 
         scope.profile,
         tuple(columns),
         tuple(_row(chosen, grid, label, published) for label in labels),
-        ("The intervals of the changes stand in the table of changes with K.",),
+        (
+            "The intervals of the changes stand in the table of changes with K.",
+            "Shown: documents that the agent read, mean over searches. An evaluation makes room for"
+            " K documents (evaluate.document_tokens); training leaves out those beyond"
+            " agent.max_observation_tokens.",
+        ),
         head="Method",
         averages=tuple((f"K={k}", _of_k(chosen.average, k)) for k in grid.ks),
     )
@@ -129,15 +138,26 @@ def _row(chosen: ResultSet, grid: DocumentGrid, label: str, published: str | Non
         for k in by_k
         if k != grid.default_k
     ]
-    cells: list[Cell] = [*(values.get(k) for k in by_k), *changes]
-    systems = [seeds[0].system if seeds else "" for seeds in by_k.values()]
-    systems += [system for k, system in zip(by_k, systems, strict=True) if k != grid.default_k]
+    shown = map(_documents_shown, by_k.values())
+    cells: list[Cell] = [*(values.get(k) for k in by_k), *changes, *shown]
+    own = [seeds[0].system if seeds else "" for seeds in by_k.values()]
+    changed = [system for k, system in zip(by_k, own, strict=True) if k != grid.default_k]
+    systems = [*own, *changed, *own]
     if published is not None:
         paper = grid_cells(label, published)
         cells += [paper.get(k) for k in by_k]
         systems += [""] * len(by_k)
     basis = {f"K={k}/{name}": v for k, cells in means.items() for name, v in cells.items()}
     return PrintedRow(label, tuple(cells), basis=basis, systems=tuple(systems))
+
+
+def _documents_shown(seeds: Seeds) -> float | None:
+    """Documents that an agent read of a search, pooled over searches, mean over seeds; None where
+    no agent searched."""
+    if not seeds or any(one.calls.is_empty() for one in seeds):
+        return None
+    shown = pl.col("ranking").list.len().cast(pl.Float64) - pl.col("dropped_documents")
+    return fmean(one.calls.select(shown.mean()).item() for one in seeds)
 
 
 def _of_k(look: Average, k: int) -> Average:

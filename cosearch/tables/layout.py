@@ -15,6 +15,9 @@ from cosearch.scores.averages import Average
 
 Cell = str | int | float | None
 
+NOISE_DIGITS = 9
+"""Decimals beyond which two ways to compute a number may differ."""
+
 _EMPTY = "–"
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -175,13 +178,20 @@ class Table:
 
 
 def cell_text(cell: Cell, column: Column) -> str:
-    """One cell as a reader sees it. A number that rounds to 0 is printed without a minus."""
+    """One cell as a reader sees it. A number that rounds to 0 is printed without a minus, and one
+    in the middle of two roundings is printed alike, however it was computed."""
     if cell is None:
         return _EMPTY
     if not isinstance(cell, float):
         return str(cell)
-    text = f"{cell:{'+' if column.signed else ''}.{column.digits}f}"
+    value = round(cell, NOISE_DIGITS)
+    text = f"{value:{'+' if column.signed else ''}.{column.digits}f}"
     return text.replace("-", "+" if column.signed else "") if float(text) == 0 else text
+
+
+def signed_text(value: float) -> str:
+    """A difference as a reader sees it, with its sign and the digits of a column."""
+    return cell_text(value, Column("", signed=True))
 
 
 def _exact(cell: Cell) -> str:

@@ -132,17 +132,8 @@ def _beside_published(paper: Mapping[str, float], average: Average, ours: float)
 
 def _varying_footnotes(chosen: ResultSet, block: TableBlock) -> list[str]:
     """For every key in ``block.varying`` in which rows do differ: its value in each row."""
-    notes = []
-    for key in block.varying:
-        values = {
-            row.label: chosen.by_system[row.system][0].key.get(key)
-            for row in block.rows
-            if row.system in chosen.by_system
-        }
-        if len(set(values.values())) > 1:
-            texts = (f"{label} {value}" for label, value in values.items())
-            notes.append(f"Rows differ in {key}: {'; '.join(texts)}")
-    return notes
+    labels = {row.system: row.label for row in block.rows}
+    return [note for key in block.varying for note in chosen.differing(key, labels)]
 
 
 def _published_footnotes(scope: Scope, block: TableBlock) -> list[str]:

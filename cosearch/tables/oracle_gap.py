@@ -13,7 +13,7 @@ from cosearch.statistics.bootstrap import Interval
 from cosearch.statistics.comparisons import Seeds, common_seeds, mean_interval
 from cosearch.statistics.results import ResultSet
 from cosearch.tables.contrasts import interval_note
-from cosearch.tables.layout import Cell, Column, PrintedRow, Table
+from cosearch.tables.layout import Cell, Column, PrintedRow, Table, signed_text
 
 _SIDES = {"Standard": "Standard", "Oracle": "Oracle Retrieval"}
 """The label of our row -> the label of the paper's row in Table 1."""
@@ -90,7 +90,7 @@ def _headroom(results: Seeds, names: Sequence[str]) -> tuple[float | None, float
 
 def oracle_table(results: ResultSet, pair: OraclePair) -> Table:
     """Table 1: standard against oracle retrieval, the gap with its interval, and the headroom."""
-    chosen, scope = results.of([pair.standard, pair.oracle]), results.scope
+    chosen, scope = results.pair(pair.standard, pair.oracle), results.scope
     sides = {"Standard": pair.standard, "Oracle": pair.oracle}
     states = {label: chosen.missing(side) for label, side in sides.items()}
     total = Column(f"avg ({scope.average})")
@@ -131,7 +131,7 @@ def _rows(found: Mapping[str, Gap], pair: OraclePair, level: float) -> list[Prin
         row("Standard", lambda gap: gap.standard, pair.standard),
         row("Oracle", lambda gap: gap.oracle),
         row("Relative gain", lambda gap: _percent(gap.relative_gain, signed=True)),
-        row("Difference", lambda gap: f"{gap.interval.estimate:+.3f}"),
+        row("Difference", lambda gap: signed_text(gap.interval.estimate)),
         row(f"{level:.0%} interval", lambda gap: _span(gap.interval)),
         row("Verdict", lambda gap: gap.interval.verdict),
         row("Not shown, of calls", lambda gap: _share(gap.calls_headroom), pair.standard),
@@ -167,4 +167,4 @@ def _percent(value: float | None, *, signed: bool = False) -> str | None:
 
 
 def _span(interval: Interval) -> str:
-    return f"[{interval.low:+.3f}, {interval.high:+.3f}]"
+    return f"[{signed_text(interval.low)}, {signed_text(interval.high)}]"

@@ -37,6 +37,7 @@ from cosearch.rollouts.wiring import (
 )
 from cosearch.run.events import TrainingDiverged
 from cosearch.run.stage import Stage
+from cosearch.train.idle import idle_rounds
 from cosearch.train.loop import JointRun, LoopRules, train
 from cosearch.train.observer import observer_of
 from cosearch.train.ranker import read_fixed_ranker
@@ -173,15 +174,15 @@ def judge_of(parts: Parts, stage: Stage, supervision: Supervision) -> RankingJud
 
 def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | None) -> None:
     """Write trained models, rollouts, metrics, and trained.json: where each role's model is, under
-    which overrides it was trained, and how the run ended. A diverged run leaves the models of the
-    last good round."""
-    if diverged:
-        store.resume(setup.policies, setup.learners)
+    which overrides it was trained, how the run ended, and how many rounds trained a role on
+    nothing. A diverged run leaves the models of the last good round, or without such a round the
+    folders that its roles began with."""
+    good = store.resume(setup.policies, setup.learners) if diverged else setup.train.rounds
     aside = store.fresh("published")
     store.publish(aside, diverged.round if diverged else setup.train.rounds)
     models = dict(setup.folders)
     owner = owners(setup.policies, setup.learners)
-    for role in setup.learners:
+    for role in setup.learners if good else ():
         if owner[role] == role:
             with named(target / role):
                 setup.policies[role].export(aside / role)
@@ -192,6 +193,7 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
         "set": dict(setup.variant.set),
         "diverged": asdict(diverged) if diverged else None,
         "accepted": store.accepted,
+        "idle": idle_rounds(store.metrics()),
         "files": hash_files(aside),
     }
     write_json(aside / "trained.json", record)

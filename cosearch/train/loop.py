@@ -4,8 +4,7 @@ Each round: draw questions, roll out G trajectories each with the current agent 
 ranker, score, group, estimate advantages, update both policies on that same data, record.
 """
 
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from cosearch.rollouts.collect import Play, collect
 from cosearch.rollouts.policy import Policy, give_way
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.trained import Diverged
+from cosearch.train.epochs import places_of_round
 from cosearch.train.guards import divergence
 from cosearch.train.learning import Prepared, learn, prepare
 from cosearch.train.observer import Observer
@@ -164,18 +164,11 @@ def _history(store: RunStore, metrics: Mapping[str, float]) -> list[Mapping[str,
 def draw_questions(
     questions: Sequence[Question], number: int, count: int, seed: int
 ) -> list[Question]:
-    """The questions of round ``number``: epochs of seeded permutations, cut into rounds."""
-    if not questions:
-        raise ValueError("there are no training questions")
-    stream = _stream(questions, seed, first=number * count // len(questions))
-    skip = number * count % len(questions)
-    return [next(stream) for _ in range(skip + count)][skip:]
-
-
-def _stream(questions: Sequence[Question], seed: int, *, first: int) -> Iterator[Question]:
-    epoch = first
-    while True:
-        order = list(range(len(questions)))
-        random.Random(derive(seed, "order", epoch)).shuffle(order)
-        yield from (questions[index] for index in order)
-        epoch += 1
+    """The questions of round ``number``. Raises ValueError where there are fewer than a round
+    plays."""
+    if count > len(questions):
+        raise ValueError(
+            f"train.questions is {count}, and there are {len(questions)} training questions;"
+            " lower it"
+        )
+    return [questions[place] for place in places_of_round(len(questions), number, count, seed)]

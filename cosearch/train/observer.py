@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from cosearch.run.stage import Stage
+from cosearch.train.idle import idle_roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ def observer_of(stage: Stage, rounds: int, shown: tuple[str, ...]) -> Observer:
     def report(number: int, standing: str, metrics: Mapping[str, float]) -> None:
         note = " ".join(f"{name}={metrics[name]:.3f}" for name in shown if name in metrics)
         stage.round(number + 1, metrics)
+        for role in idle_roles(metrics):
+            stage.progress.say(
+                f"{stage.title}: round {number + 1} trained the {role} on nothing, because no"
+                " sample of it had an advantage"
+            )
         done = number + (standing == "done")
         stage.progress.show(stage.title, done, rounds, note or standing)
 

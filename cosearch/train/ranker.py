@@ -2,12 +2,14 @@
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from cosearch.data.corpus import Corpus
 from cosearch.data.index import open_corpus
 from cosearch.data.lists import read_list_sources
 from cosearch.files.artifacts import move_folder, named, read_json, write_json
 from cosearch.params import blocks
+from cosearch.params.method import Method
 from cosearch.rollouts.pipelines import generative_ranker
 from cosearch.rollouts.policy import serving
 from cosearch.rollouts.wiring import (
@@ -19,6 +21,7 @@ from cosearch.rollouts.wiring import (
     supervision,
 )
 from cosearch.run.stage import Stage
+from cosearch.train.idle import idle_rounds
 from cosearch.train.lists import Lists
 from cosearch.train.observer import observer_of
 from cosearch.train.single_turn import ListRules, ListRun, train_ranker
@@ -43,13 +46,11 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     collections = {name: Corpus(stage.paths.collection(name)) for name in sources if sources[name]}
     lists = Lists(lists_path, corpus, collections)
     with open_run(stage, {}) as store, ExitStack() as stack:
-        temperature = parts.method.rollout.ranker_temperature
         longest = parts.ranker.max_turn_tokens
-        role = Learning(parts.ranker, temperature, block.lr, longest, sizes)
+        role = Learning(parts.ranker, block.temperature, block.lr, longest, sizes)
         policy = open_learner(folder, role, parts, store.folder)
         stack.enter_context(serving({"ranker": policy}))
-        group_size = parts.method.rollout.group_size
-        rules = list_rules(block, group_size, sizes.update_questions, len(lists), seed)
+        rules = list_rules(block, parts.method, sizes.update_questions, len(lists), seed)
         run = ListRun(
             rules=rules,
             credit=parts.credit(),
@@ -64,8 +65,9 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
         store.publish(aside, rules.rounds)
         with named(target / "ranker"):
             policy.export(aside / "ranker")
-        record = {"accepted": store.accepted} if store.accepted else {}
-        write_json(aside / RECORD, record | {"ranker": str(target / "ranker")})
+        record: dict[str, Any] = {"accepted": store.accepted} if store.accepted else {}
+        record |= {"ranker": str(target / "ranker"), "idle": idle_rounds(store.metrics())}
+        write_json(aside / RECORD, record)
         move_folder(aside, target)
         store.discard()
 
@@ -77,13 +79,15 @@ def read_fixed_ranker(target: Path) -> str:
 
 
 def list_rules(
-    block: blocks.FixedRanker, group_size: int, update_lists: int, lists: int, seed: int
+    block: blocks.FixedRanker, method: Method, update_lists: int, lists: int, seed: int
 ) -> ListRules:
     """Sizes of the single-turn loop; a round never asks for more lists than there are."""
+    group_size = method.rollout.group_size
     return ListRules(
         rounds=block.rounds,
         lists=min(block.questions, lists),
         group_size=group_size,
         per_update=update_lists * group_size,
+        importance_cap=method.loss.importance_cap,
         seed=seed,
     )

@@ -56,18 +56,17 @@ class Round:
         return values
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        measured = {
-            role: iter(self.prepared[role].measured if role in self.prepared else ())
-            for role in ("agent", "ranker")
-        }
+        measured = {role: iter(prepared.measured) for role, prepared in self.prepared.items()}
         for trajectory, verdict, calls in zip(
             self.trajectories, self.verdicts.agent, self.verdicts.calls, strict=True
         ):
-            values = next(measured["agent"], None) if verdict.trained else None
-            yield _learned_trajectory(trajectory, verdict, values)
+            trained = verdict.trained and "agent" in self.prepared
+            values = next(measured["agent"]) if trained else None
+            yield _learned_trajectory(trajectory, verdict, values) | {"trained": trained}
             for call, judged in zip(trajectory.calls, calls, strict=True):
-                values = next(measured["ranker"], None) if judged.trained else None
-                yield _learned_search(trajectory, call, judged, values)
+                trained = judged.trained and "ranker" in self.prepared
+                values = next(measured["ranker"]) if trained else None
+                yield _learned_search(trajectory, call, judged, values) | {"trained": trained}
 
 
 def agent_metrics(trajectories: Sequence[Trajectory], verdicts: Verdicts) -> dict[str, float]:
@@ -138,7 +137,6 @@ def _learned_trajectory(
         "r_main": verdict.reward,
         "group": verdict.group,
         "advantage": verdict.advantage,
-        "trained": verdict.trained,
         "weights": trajectory.weights,
     }
 
@@ -149,7 +147,6 @@ def _learned_search(
     row = search_row(trajectory, call, verdict.reward) | {
         "group": verdict.group,
         "advantage": verdict.advantage,
-        "trained": verdict.trained,
     }
     if call.output is None:
         return row

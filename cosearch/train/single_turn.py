@@ -1,10 +1,10 @@
 """Single-turn GRPO of the ranker on r_rel alone: the Fixed Ranker (Appendix; Table 2).
 
 Every list (a retrieval query with its candidates) is ranked G times; the list is the group. There
-is no agent, so there is no r_main: a well-formed ranking earns r_rel, any other -alpha.
+is no agent, so there is no r_main: a well-formed ranking earns r_rel, any other -alpha. Nor is
+there a number of agent samples that could bound those of the ranker.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +17,7 @@ from cosearch.rollouts.pipelines import ModelRanker
 from cosearch.rollouts.policy import Policy, give_way
 from cosearch.rollouts.rank_list import RankingList, rank_list
 from cosearch.rollouts.resume import RunStore
+from cosearch.train.epochs import places_of_round
 from cosearch.train.learning import learn, prepare
 from cosearch.train.observer import Observer
 from cosearch.train.record import Round
@@ -31,6 +32,7 @@ class ListRules:
     lists: int
     group_size: int
     per_update: int
+    importance_cap: float | None
     seed: int
 
 
@@ -52,7 +54,7 @@ def train_ranker(run: ListRun, observer: Observer) -> None:
     """Run the rounds that the store does not hold yet."""
     policies, rules = {"ranker": run.policy}, run.rules
     reward = replace(run.credit.reward, use_main=False, source="composite")
-    credit = replace(run.credit, reward=reward)
+    credit = replace(run.credit, reward=reward, max_ranker_samples=None)
     first = run.store.resume(policies, ["ranker"])
     if first == 0:
         run.store.start({})
@@ -65,7 +67,8 @@ def train_ranker(run: ListRun, observer: Observer) -> None:
         with observer.phase("score"):
             verdicts = assign_credit(trajectories, credit)
         with observer.phase("update_ranker"):
-            prepared = prepare(run.policy, ranker_samples(trajectories, verdicts), None)
+            samples = ranker_samples(trajectories, verdicts)
+            prepared = prepare(run.policy, samples, rules.importance_cap)
             seed = derive(rules.seed, "update", number, "ranker")
             updates = learn(run.policy, prepared.samples, per_update=rules.per_update, seed=seed)
         done = Round(number, trajectories, verdicts, {"ranker": prepared}, {"ranker": updates}, {})
@@ -76,10 +79,11 @@ def train_ranker(run: ListRun, observer: Observer) -> None:
 
 
 def _rank(run: ListRun, number: int) -> list[Trajectory]:
-    """Rankings of the lists drawn for round ``number``. A round is one shard, since it is a single
-    batch of requests."""
+    """Rankings of the lists of round ``number``. A round is one shard, since it is a single batch
+    of requests."""
     rules, ranker = run.rules, run.ranker
-    batch = random.Random(derive(rules.seed, "lists", number)).sample(run.lists, rules.lists)
+    places = places_of_round(len(run.lists), number, rules.lists, rules.seed)
+    batch = [run.lists[place] for place in places]
     seed = derive(rules.seed, "round", number)
     entries = {entry.question: entry for entry in batch}
     shards = collect(

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from cosearch.core.types import Sample
-from cosearch.engines.policies.heads import CausalHead
+from cosearch.engines.policies.heads import Batch, CausalHead
 from cosearch.engines.policies.loss import (
     LossRules,
     kl_to_reference,
@@ -94,6 +95,50 @@ def test_samples_without_advantage_only_dilute(folder: Path) -> None:
     diluted = gradients(trainer(folder), [*batch, *silent])
     for left, right in zip(alone, diluted, strict=True):
         torch.testing.assert_close(left, 2 * right, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 60, 4096])
+def test_samples_without_advantage_do_not_run(
+    folder: Path, batch_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them lies between two that do run, so that no batch is without one that does."""
+    ran: list[Sample] = []
+    call = CausalHead.__call__
+
+    def watched(self: CausalHead, model: Any, batch: Batch, temperature: float) -> Any:
+        ran.extend(batch.samples)
+        return call(self, model, batch, temperature)
+
+    monkeypatch.setattr(CausalHead, "__call__", watched)
+    mixed = [replace(s, advantages=[0.0] * len(s.ids)) if n % 2 else s for n, s in numbered()]
+    trainer(folder, rules=replace(RULES, batch_tokens=batch_tokens)).update(mixed, 1.0)
+    live = [sample for sample in mixed if any(sample.advantages)]
+    assert sorted(ran, key=lambda s: len(s.ids)) == live
+
+
+@pytest.mark.parametrize("kl_coef", [0.0, 0.01])
+def test_statistics_depend_neither_on_batches_nor_on_samples_without_advantage(
+    folder: Path, kl_coef: float
+) -> None:
+    """Guards read these numbers, so a run must not stop for the size of its batches."""
+    loss = replace(LOSS, kl_coef=kl_coef)
+    mixed = [replace(s, advantages=[0.0] * len(s.ids)) if n % 2 else s for n, s in numbered()]
+    alone = [sample for sample in mixed if any(sample.advantages)]
+    found = [
+        asdict(
+            trainer(folder, rules=replace(RULES, batch_tokens=size), loss=loss).update(some, 1.0)
+        )
+        for size, some in ((1, mixed), (90, mixed), (4096, mixed), (90, alone))
+    ]
+    assert found[0]["trained_tokens"] == sum(sum(sample.loss_mask) for sample in alone)
+    for name in ("entropy", "clip_share", "old_kl", "max_ratio", "trained_tokens"):
+        values = [stats[name] for stats in found]
+        assert values == pytest.approx([values[0]] * 4, rel=1e-5), name
+
+
+def numbered() -> list[tuple[int, Sample]]:
+    """Samples that all have an advantage, with their numbers."""
+    return list(enumerate(s for s in samples(9) if any(s.advantages)))
 
 
 def test_tokens_outside_the_mask_get_no_weight(folder: Path) -> None:

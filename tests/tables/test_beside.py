@@ -32,8 +32,8 @@ def test_a_row_without_numbers_says_why(results: list[Result]) -> None:
 
 
 def test_rows_that_must_not_stand_together_are_not_compared(results: list[Result]) -> None:
-    other = make_result("start", top_k=5)
+    other = make_result("start", corpus="c1")
     alone = [result for result in results if result.system == "direct"]
     (row,) = beside_table(make_set([*alone, other]), {"direct": ("start",)}).rows
     assert row.cells[4:6] == ("start", None)
-    assert "differ in top_k: 3, 5" in str(row.cells[6])
+    assert "differ in corpus: 'c0', 'c1'" in str(row.cells[6])

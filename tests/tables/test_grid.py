@@ -1,5 +1,8 @@
 """The number of documents shown (Table 4)."""
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 
 from cosearch.tables.grid import DocumentGrid, grid_change_table, grid_table
@@ -50,7 +53,8 @@ def test_cells_are_averages_and_changes_are_relative_to_the_default(rollouts):
     means = [one.mean("f1_bag", name) for name in rollouts.kinds]
     assert cells["K=5"] == pytest.approx(sum(means) / 7)
     assert cells["K=5 to K=3 (%)"] == pytest.approx(100 * (cells["K=5"] / cells["K=3"] - 1))
-    assert list(cells) == ["K=1", "K=3", "K=5", "K=1 to K=3 (%)", "K=5 to K=3 (%)"]
+    assert list(cells) == ["K=1", "K=3", "K=5", "K=1 to K=3 (%)", "K=5 to K=3 (%)",
+                           "shown at K=1", "shown at K=3", "shown at K=5"]  # fmt: skip
 
 
 def test_changes_carry_intervals(rollouts):
@@ -96,3 +100,15 @@ def test_results_of_another_k_or_key_are_refused(rollouts):
     other = [rollouts.result("CoSearch-1", top_k=1, corpus="c1")]
     with pytest.raises(ValueError, match="differ in corpus"):
         build(rollouts, grid | {("CoSearch", 1): other})
+
+
+def test_documents_that_were_left_out_are_not_counted_as_shown(rollouts):
+    """Three documents in each search; of half of the searches one was dropped."""
+    grid = make_grid(rollouts)
+    (one,) = grid["CoSearch", 5]
+    left_out = pl.int_range(pl.len()) % 2
+    cut = replace(one, calls=one.calls.with_columns(dropped_documents=left_out))
+    calls = cut.calls.height
+    cells = cells_of(build(rollouts, grid | {("CoSearch", 5): [cut]}), "CoSearch")
+    assert cells["shown at K=3"] == 3
+    assert cells["shown at K=5"] == pytest.approx(3 - (calls // 2) / calls)

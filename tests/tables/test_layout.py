@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from cosearch.scores.averages import Average
-from cosearch.tables.layout import Column, PrintedRow, Table, cell_text
+from cosearch.tables.layout import Column, PrintedRow, Table, cell_text, signed_text
 
 HOSTILE = "<script>alert('x')</script> & [red]|\\textbf{_}`$%\n\"end"
 
@@ -123,6 +123,14 @@ def test_hostile_text_is_harmless_in_every_face():
     assert rows[1][0] == HOSTILE
     assert r"\textbf" not in table.latex()
     assert "[red]" in terminal(table)
+
+
+@pytest.mark.parametrize("middle", [0.0105, -0.0015, 0.4125])
+def test_a_number_in_the_middle_is_printed_alike_however_it_was_computed(middle):
+    near = [math.nextafter(middle, end) for end in (-1, 1)]
+    column = Column("", signed=True)
+    assert len({f"{one:+.3f}" for one in near}) == 2
+    assert len({cell_text(one, column) for one in near} | {signed_text(one) for one in near}) == 1
 
 
 def test_words_are_set_flush_left():

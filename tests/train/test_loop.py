@@ -12,12 +12,15 @@ def pool(size: int) -> list[Question]:
     return [Question(str(number), "nq", "?", ("x",)) for number in range(size)]
 
 
-@given(st.integers(1, 12), st.integers(1, 9), st.integers(0, 5))
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 5))
 def test_rounds_together_walk_through_whole_epochs(size: int, count: int, seed: int) -> None:
+    count = min(size, count)
     questions = pool(size)
-    drawn = [q.id for number in range(12) for q in draw_questions(questions, number, count, seed)]
+    rounds = [[q.id for q in draw_questions(questions, n, count, seed)] for n in range(24)]
+    drawn = [name for one in rounds for name in one]
     for start in range(0, len(drawn) - size + 1, size):
         assert sorted(drawn[start : start + size]) == sorted(q.id for q in questions)
+    assert all(len(set(one)) == count for one in rounds)
 
 
 def test_seeds_and_epochs_order_differently() -> None:
@@ -29,6 +32,8 @@ def test_seeds_and_epochs_order_differently() -> None:
     assert len({tuple(first), tuple(second), tuple(other)}) == 3
 
 
-def test_a_pool_without_questions_is_named() -> None:
-    with pytest.raises(ValueError, match="no training questions"):
-        draw_questions([], 0, 1, 0)
+@pytest.mark.parametrize("size", [0, 3])
+def test_a_round_larger_than_the_pool_is_named(size: int) -> None:
+    why = rf"train\.questions is 4, and there are {size} training questions"
+    with pytest.raises(ValueError, match=why):
+        draw_questions(pool(size), 0, 4, 0)

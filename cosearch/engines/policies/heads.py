@@ -139,6 +139,14 @@ def micro_batches(samples: Sequence[Sample], head: Head, batch_tokens: int) -> I
         start = end
 
 
+def batches_at(
+    samples: Sequence[Sample], places: Sequence[int], head: Head, batch_tokens: int
+) -> Iterator[Batch]:
+    """Micro-batches of the samples at ``places`` alone."""
+    for batch in micro_batches([samples[place] for place in places], head, batch_tokens):
+        yield Batch([places[index] for index in batch.indices], batch.samples)
+
+
 def right_padded(rows: Sequence[Sequence[int]], *, fill: int) -> tuple[torch.Tensor, torch.Tensor]:
     """``rows`` as one tensor [rows, longest] and its attention mask."""
     width = max(map(len, rows))

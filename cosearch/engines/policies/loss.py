@@ -53,6 +53,12 @@ def sequence_weights(samples: Sequence[Sample], rules: LossRules) -> list[float]
     raise ValueError(f"unknown loss aggregation {rules.aggregation!r}")
 
 
+def running(samples: Sequence[Sample], rules: LossRules) -> list[int]:
+    """The places of the samples that run through the model: those with an advantage, or all under
+    a KL term. Any other sample counts in the denominator alone, because its gradient is zero."""
+    return [n for n, s in enumerate(samples) if rules.kl_coef or any(s.advantages)]
+
+
 def token_losses(
     logprobs: torch.Tensor,
     old_logprobs: torch.Tensor,

@@ -18,7 +18,7 @@ from cosearch.engines.loading import at_least_float32, load_causal_lm
 from cosearch.engines.policies.heads import (
     Batch,
     Head,
-    micro_batches,
+    batches_at,
 )
 
 
@@ -70,9 +70,6 @@ def rounds(
 ) -> Iterator[list[Batch]]:
     """The micro-batches of one step, dealt out: one round holds the batch of every rank, the last
     round perhaps of the first ones only. ``live`` are the places of the samples that run."""
-    batches = list(micro_batches([samples[place] for place in live], head, batch_tokens))
+    batches = list(batches_at(samples, live, head, batch_tokens))
     for start in range(0, len(batches), ranks):
-        yield [
-            Batch([live[index] for index in batch.indices], batch.samples)
-            for batch in batches[start : start + ranks]
-        ]
+        yield batches[start : start + ranks]

@@ -21,7 +21,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from cosearch.core.types import Sample
 from cosearch.engines.policies.heads import Batch, Head, PickHead
-from cosearch.engines.policies.loss import sequence_weights
+from cosearch.engines.policies.loss import running, sequence_weights
 from cosearch.engines.policies.packing import PackedHead, rounds
 from cosearch.engines.policies.ranks import Ranks
 from cosearch.engines.policies.step import Totals, UpdateStats, batch_loss, not_finite
@@ -73,12 +73,11 @@ class Shard:
         return [[next(values) if flag else 0.0 for flag in s.loss_mask] for s in samples]
 
     def update(self, samples: Sequence[Sample], temperature: float) -> UpdateStats:
-        """One optimiser step over ``samples``; its statistics are those of the samples that run,
-        with an advantage or a KL term. Raises NotFinite, on every rank, with the first offending
+        """One optimiser step over ``samples``; its statistics are those of the samples with an
+        advantage. Raises NotFinite, on every rank, with the first offending
         batch saved; DeepSpeed then drops the gradients, so no step was made."""
         weights = sequence_weights(samples, self._plan.loss)
-        silent = not self._plan.loss.kl_coef
-        live = [n for n, s in enumerate(samples) if not silent or any(s.advantages)]
+        live = running(samples, self._plan.loss)
         if not live:
             self.version += 1  # nothing but zeros would be added
             return Totals().stats(0.0)

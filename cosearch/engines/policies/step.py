@@ -39,14 +39,15 @@ class OptimizerRules:
 
 @dataclass(frozen=True, slots=True)
 class UpdateStats:
-    """What one optimiser step saw, token-averaged unless it says otherwise."""
+    """What one optimiser step saw: means over the trained tokens with an advantage, unless it says
+    otherwise. No other token counts, whichever samples run beside it."""
 
     loss: float
     grad_norm: float
     entropy: float
     clip_share: float
     old_kl: float
-    """Mean of old minus new log-probability over trained tokens."""
+    """Mean of old minus new log-probability."""
     max_ratio: float
     trained_tokens: int
 
@@ -89,14 +90,17 @@ class Totals:
     def add(
         self, logprobs: torch.Tensor, entropy: torch.Tensor, batch: Batch, clip_eps: float
     ) -> None:
-        """Count the trained tokens of ``batch``; ``loss`` is added apart."""
-        old = batch.column("old_logprobs")
-        ratio = torch.exp(logprobs - old)
-        self.entropy += float(entropy.sum())
+        """Count the trained tokens of ``batch`` that have an advantage; ``loss`` is added apart."""
+        live = batch.column("advantages") != 0
+        if not live.any():
+            return
+        drift = (batch.column("old_logprobs") - logprobs)[live]
+        ratio = torch.exp(-drift)
+        self.entropy += float(entropy[live].sum())
         self.clipped += float(((ratio - 1).abs() > clip_eps).sum())
-        self.drift += float((old - logprobs).sum())
+        self.drift += float(drift.sum())
         self.max_ratio = max(self.max_ratio, float(ratio.max()))
-        self.tokens += len(logprobs)
+        self.tokens += len(ratio)
 
     def stats(self, grad_norm: float) -> UpdateStats:
         """The statistics of the step."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from cosearch.core.types import Sample
-from cosearch.engines.policies.heads import Batch, Head, micro_batches
-from cosearch.engines.policies.loss import LossRules, sequence_weights
+from cosearch.engines.policies.heads import Batch, Head, batches_at, micro_batches
+from cosearch.engines.policies.loss import LossRules, running, sequence_weights
 from cosearch.engines.policies.step import (
     OptimizerRules,
     Totals,
@@ -66,9 +66,8 @@ class TorchTrainer:
         weights = sequence_weights(samples, self._loss)
         self._optimizer.zero_grad(set_to_none=True)
         totals = Totals()
-        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
-            if not self._loss.kl_coef and not any(any(s.advantages) for s in batch.samples):
-                continue  # nothing but zeros would be added
+        live = running(samples, self._loss)
+        for batch in batches_at(samples, live, self._head, self._rules.batch_tokens):
             loss = self._batch_loss(batch, weights, temperature, totals)
             if not torch.isfinite(loss):
                 raise not_finite("loss", self.version, batch, self._scratch)
