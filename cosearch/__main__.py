@@ -110,6 +110,12 @@ def _of_plan(add: Callable[..., Any]) -> None:
     plan.add_argument("--count", type=int, help="number of GPUs (default: plan.count)")
     plan.add_argument("--seeds", type=int, default=1, help="seeds of each row (default 1)")
     plan.add_argument("--rows", action="store_true", help="a line for every row")
+    plan.add_argument(
+        "--simulate",
+        type=Path,
+        metavar="FOLDER",
+        help="a round, with the trajectories of a training",
+    )
     plan.add_argument("--calibrate", action="store_true", help="print what rollouts show instead")
     plan.add_argument("--seed", type=int, default=0, help="of --calibrate (default 0)")
     plan.add_argument(
@@ -240,6 +246,8 @@ def _plan(chosen: argparse.Namespace) -> None:
         plan.print_habits(chosen.profile, chosen.seed)
     elif chosen.check is not None:
         plan.print_check(chosen.profile, chosen.check)
+    elif chosen.simulate is not None:
+        plan.print_simulation(chosen.profile, chosen.gpu, chosen.count, chosen.simulate)
     else:
         plan.print_plan(
             chosen.profile, chosen.gpu, chosen.count, seeds=chosen.seeds, rows=chosen.rows

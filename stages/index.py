@@ -12,7 +12,6 @@ def page(stage: Stage) -> None:
         stage.paths.encoded,
         stage.paths.index,
         stage.settings.section(Index),
-        threads=stage.settings.file.runtime.threads,
         progress=lambda done, total: stage.progress.show("index", done, total, "vectors"),
     )
     _, retriever = open_corpus(stage.settings, stage.paths)

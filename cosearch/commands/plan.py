@@ -1,10 +1,13 @@
 """``python -m cosearch plan``: tokens, memory, hours and cost of a profile."""
 
+from pathlib import Path
+
 from cosearch.commands.console import open_console
 from cosearch.files.artifacts import Paths
 from cosearch.params.settings import load_settings
 from cosearch.plan.outlook import Outlook, calibrate, check
-from cosearch.plan.tables import check_table, habits_lines, show_plan
+from cosearch.plan.simulate import simulate
+from cosearch.plan.tables import check_table, drives_table, habits_lines, show_plan
 
 
 def print_plan(profile: str, gpu: str | None, count: int | None, *, seeds: int, rows: bool) -> None:
@@ -15,6 +18,13 @@ def print_plan(profile: str, gpu: str | None, count: int | None, *, seeds: int, 
     """
     settings = load_settings(profile).of_seeds(seeds)
     show_plan(Outlook.of(settings, gpu, count), open_console(), rows=rows)
+
+
+def print_simulation(profile: str, gpu: str | None, count: int | None, folder: Path) -> None:
+    """Print the rollout of one round under every driver, with the trajectories of the training in
+    ``folder``."""
+    outlook = Outlook.of(load_settings(profile), gpu, count)
+    open_console().print(drives_table(simulate(outlook, folder)))
 
 
 def print_habits(profile: str, seed: int) -> None:

@@ -55,7 +55,7 @@ class PassageEncoder(Protocol):
 def encode_corpus(
     corpus_folder: str | Path,
     folder: str | Path,
-    make_encoder: Callable[[], PassageEncoder],
+    make_encoder: Callable[[int], PassageEncoder],
     settings: Encoder,
     *,
     progress: ShowProgress,
@@ -63,17 +63,18 @@ def encode_corpus(
 ) -> dict[str, Any] | None:
     """Encode every passage and return the manifest: corpus, encoder, rows, dimension, shards.
 
-    ``make_encoder`` must pickle when ``settings.processes`` > 1: each spawned worker makes its own
-    encoder. Finished shards of the same corpus, encoder, shard size and storage type are kept,
-    others are removed. ``settings.storage`` is the type on disk, float32 or float16. ``progress``
-    is called with passages after every shard. With ``part``, only its shards are encoded, no
-    manifest is written and None is returned; shards of other settings are then an error, since
-    another part may be writing them.
+    ``make_encoder`` takes the number of a worker, from 0. It must pickle when
+    ``settings.processes`` > 1: each spawned worker makes its own encoder. Finished shards of the
+    same corpus, encoder, shard size and storage type are kept, others are removed.
+    ``settings.storage`` is the type on disk, float32 or float16. ``progress`` is called with
+    passages after every shard. With ``part``, only its shards are encoded, no manifest is written
+    and None is returned; shards of other settings are then an error, since another part may be
+    writing them.
     """
     if settings.storage not in ("float32", "float16"):
         raise ValueError(f"encode: storage {settings.storage!r} is neither float32 nor float16")
     corpus, folder = Corpus(corpus_folder), Path(folder)
-    encoder = make_encoder()
+    encoder = make_encoder(0)
     fingerprint = {
         "corpus": corpus.sha256,
         "encoder": encoder.fingerprint,
@@ -137,14 +138,17 @@ def _encode_missing(
     plan: _ShardPlan,
     missing: Sequence[int],
     encoder: PassageEncoder,
-    make_encoder: Callable[[], PassageEncoder],
+    make_encoder: Callable[[int], PassageEncoder],
     processes: int,
 ) -> Iterator[int]:
     if processes == 1:
         yield from (plan.encode(shard, encoder) for shard in missing)
         return
-    settings = (plan.corpus.folder, plan.folder, plan.size, plan.storage, make_encoder)
     spawn = multiprocessing.get_context("spawn")
+    numbers = spawn.SimpleQueue()
+    for number in range(processes):
+        numbers.put(number)
+    settings = (plan.corpus.folder, plan.folder, plan.size, plan.storage, make_encoder, numbers)
     with ProcessPoolExecutor(processes, spawn, _start_worker, settings) as pool:
         for future in as_completed([pool.submit(_work, shard) for shard in missing]):
             yield future.result()
@@ -154,10 +158,16 @@ _worker: tuple[_ShardPlan, PassageEncoder]
 
 
 def _start_worker(
-    corpus: Path, folder: Path, size: int, storage: str, make_encoder: Callable[[], PassageEncoder]
+    corpus: Path,
+    folder: Path,
+    size: int,
+    storage: str,
+    make_encoder: Callable[[int], PassageEncoder],
+    numbers: Any,
 ) -> None:
+    """Make this process's encoder. ``numbers``: a queue with a number for each worker."""
     global _worker
-    encoder = make_encoder()
+    encoder = make_encoder(numbers.get())
     _worker = (_ShardPlan(Corpus(corpus), folder, size, storage, encoder.dimension), encoder)
 
 

@@ -41,7 +41,6 @@ def open_collection(settings: Settings, corpus: Corpus, work: Path, show: Show) 
         work / "encoded",
         work / "index",
         settings.section(blocks.Index),
-        threads=threads,
         progress=partial(show, "vectors"),
     )
     return _open_index(settings, corpus, work / "index")
@@ -51,6 +50,5 @@ def _open_index(settings: Settings, corpus: Corpus, folder: Path) -> Any:
     models, encoder = settings.section(blocks.Models), settings.section(blocks.Encoder)
     threads = settings.file.runtime.threads
     set_threads(threads)
-    dense = encoder_factory(models.encoder, encoder, threads)()
-    index = settings.section(blocks.Index)
-    return build_retriever(folder, corpus, dense, index, threads=threads)
+    dense = encoder_factory(models.encoder, encoder, threads)(0)
+    return build_retriever(folder, corpus, dense, settings.section(blocks.Index))

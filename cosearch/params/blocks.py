@@ -70,6 +70,7 @@ class Index(Section):
 
     kind: IndexKind
     shards: Positive
+    threads: Positive
     nlist: Positive | None
     nprobe: Positive | None
     pq_m: Positive | None

@@ -67,5 +67,10 @@ class EngineLimits(Section):
     """How long a batch of an engine may take, and how often one that failed is tried."""
 
     deadline_s: Annotated[float, Field(gt=0)]
+    request_s: NonNegative
     tries: Positive
     backoff_s: NonNegative
+
+    def deadline(self, requests: int) -> float:
+        """Seconds that a batch of that many requests may take."""
+        return self.deadline_s + requests * self.request_s

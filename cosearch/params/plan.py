@@ -75,7 +75,8 @@ class Calibration(Section):
 
 
 class Efficiency(Section):
-    """Share of the peak (of the bandwidth for ``decode``) that is reached; TFLOP/s of a search."""
+    """Share of the peak (of the bandwidth for ``decode``) that is reached; TFLOP/s of a thread that
+    searches."""
 
     train: Share
     prefill: Share

@@ -112,7 +112,7 @@ def search_rate(plan: Plan, machine: Machine, engines: Engines) -> float:
     """FLOP/s of an exact search on the host, or on the GPUs, where it runs in float32 as encoding
     does."""
     if engines.gpus is None:
-        return plan.efficiency.host_search * TERA
+        return engines.search_threads * plan.efficiency.host_search * TERA
     return machine.count * machine.gpu.peak * TERA * plan.efficiency.encode
 
 

@@ -155,13 +155,14 @@ class Layout:
 class Engines:
     """The engines of a profile.
 
-    Holds the samplers by role, the parameters of DeepSpeed (None for another trainer), and how the
-    index lies on the GPUs (None for the host).
+    Holds the samplers by role, the parameters of DeepSpeed (None for another trainer), how the
+    index lies on the GPUs (None for the host), and the threads that search it on the host.
     """
 
     samplers: Mapping[str, SamplerLayout]
     trainer: DeepSpeed | None
     gpus: IndexGpus | None
+    search_threads: int
 
     @classmethod
     def of(cls, settings: Settings) -> "Engines":
@@ -175,7 +176,8 @@ class Engines:
             "simulator": SamplerLayout.of(settings.section(blocks.Simulator)),
         }
         trainer = train.deepspeed if train.engine == "deepspeed" else None
-        return cls(samplers, trainer, settings.section(blocks.Index).gpus)
+        index = settings.section(blocks.Index)
+        return cls(samplers, trainer, index.gpus, index.threads)
 
     def layout(self) -> Layout | None:
         """How joint training shares the GPUs. None if it runs in the stage's own process."""

@@ -11,7 +11,7 @@ from cosearch.files.artifacts import Paths
 from cosearch.params import blocks
 from cosearch.params.plan import Habits
 from cosearch.params.settings import Settings
-from cosearch.plan.cost import Cost, Machine, stage_cost
+from cosearch.plan.cost import Cost, Machine, search_rate, stage_cost
 from cosearch.plan.layout import GIB, Engines, Layout
 from cosearch.plan.load import Load, StageLoad, Workload
 from cosearch.plan.measure import Deviation, Tally, deviations, predict, tally
@@ -89,9 +89,23 @@ class Outlook:
     def priced(self) -> list[Priced]:
         """Every stage with its cost."""
         plan, machine, engines = self.settings.file.plan, self.machine(), self.engines
-        exact = 2.0 * self.dimension * self.work.calibration.passages
         stages = self.work.stages()
-        return [Priced(x, stage_cost(x, plan, machine, engines, exact)) for x in stages]
+        return [Priced(x, stage_cost(x, plan, machine, engines, self.search_flops)) for x in stages]
+
+    @property
+    def search_flops(self) -> float:
+        """FLOPs of one exact search."""
+        return 2.0 * self.dimension * self.work.calibration.passages
+
+    def search_batch(self) -> tuple[int, float]:
+        """The most queries that are searched at once, and the seconds that they take. In a step of
+        a rollout every trajectory may search, in one of an evaluation every question of a shard."""
+        train = self.settings.section(blocks.Train)
+        evaluate = self.settings.section(blocks.Evaluate)
+        group = self.settings.method({}).rollout.group_size
+        queries = max(train.questions * group, evaluate.shard_questions)
+        rate = search_rate(self.settings.file.plan, self.machine(), self.engines)
+        return queries, queries * self.search_flops / rate
 
     @property
     def engines(self) -> Engines:

@@ -10,6 +10,7 @@ from cosearch.params.plan import Habits
 from cosearch.plan.cost import HOUR, total_cost
 from cosearch.plan.measure import Deviation
 from cosearch.plan.outlook import FitVerdict, Outlook, Priced
+from cosearch.plan.simulate import Drive
 
 SHOWN_OTHERS = 3
 """Number of alternatives that are shown if a profile does not fit."""
@@ -73,6 +74,16 @@ def check_table(found: Mapping[str, Sequence[Deviation]], tolerance: float) -> T
                 f"{one.relative:.1%}",
                 "good" if one.relative <= tolerance else "beyond",
             )
+    return table
+
+
+def drives_table(drives: Sequence[Drive]) -> Table:
+    """Table of a round's rollout under each driver. Parts of a continuous one overlap."""
+    table = _table("The rollout of one round, simulated", "driver")
+    for name in ("seconds", *drives[0].parts):
+        table.add_column(name, justify="right")
+    for one in drives:
+        table.add_row(one.driver, *(f"{s:,.0f}" for s in (one.seconds, *one.parts.values())))
     return table
 
 

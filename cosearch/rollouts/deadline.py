@@ -86,7 +86,7 @@ def guarded(
             if number:
                 sleep(limits.backoff_s * 2.0 ** (number - 1))
             try:
-                with watch(name, limits.deadline_s):
+                with watch(name, limits.deadline(len(requests))):
                     answers: Sequence[Any] = engine(requests)
                 check(requests, answers)
                 return answers

@@ -3,12 +3,14 @@
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from cosearch.commands import doctor
-from cosearch.commands.doctor import Card, Finding
+from cosearch.commands import doctor, machine
+from cosearch.commands.doctor import Finding
+from cosearch.commands.machine import Card, Probes
 from cosearch.files.artifacts import Paths
 from cosearch.params.settings import load_settings
 from tests.settings import write_params
@@ -28,6 +30,7 @@ class Described:
     gigabytes: float = 100.0
     interpreter: tuple[int, int] = (3, 11)
     variables: dict[str, str] = field(default_factory=dict)
+    processors: int = 64
 
     def python(self) -> tuple[int, int]:
         return self.interpreter
@@ -39,7 +42,7 @@ class Described:
         return self.gpus
 
     def cores(self) -> int:
-        return 8
+        return self.processors
 
     def memory(self) -> float:
         return self.gib
@@ -51,7 +54,7 @@ class Described:
         return self.variables.get(name)
 
 
-def examined(profile: str, probes: doctor.Probes, root: Path = ROOT) -> list[Finding]:
+def examined(profile: str, probes: Probes, root: Path = ROOT) -> list[Finding]:
     settings = load_settings(profile, ROOT / "params.yaml")
     return doctor.examine(settings, Paths(profile), probes, root)
 
@@ -141,6 +144,21 @@ def test_the_fix_for_too_few_gpus_is_a_setting(tmp_path: Path) -> None:
     assert fix == "more or larger GPUs"
 
 
+def test_searches_are_held_against_cores_and_deadline(tmp_path: Path) -> None:
+    filled(tmp_path)
+    cards = (Card("card", 79.6),) * 8
+    few = Described(GPU_PACKAGES, cards, gib=1024.0, gigabytes=9000.0, processors=8)
+    assert lacks(examined("paper", few, tmp_path))["CPU cores"].endswith("index.threads: 8")
+
+    def one_thread(params: dict[str, Any]) -> None:
+        params["profiles"]["paper"]["index"]["threads"] = 1
+        params["runtime"]["engine"]["request_s"] = 0
+
+    settings = load_settings("paper", write_params(tmp_path, one_thread))
+    found = lacks(doctor.examine(settings, Paths("paper"), few, tmp_path))
+    assert "profiles.paper.index.threads" in found["search"]
+
+
 def test_a_damaged_model_folder_is_a_lack(tmp_path: Path) -> None:
     filled(tmp_path)
     (tmp_path / "models/paper/large/model.safetensors").unlink()
@@ -188,14 +206,14 @@ def test_findings_are_lines_in_a_pipe_and_a_table_in_a_terminal() -> None:
 
 def test_what_nvidia_smi_says_is_read() -> None:
     text = "NVIDIA H100 80GB HBM3, 81559\nNVIDIA H100, PCIe, 81920\n\n"
-    assert doctor.read_cards(text) == [
+    assert machine.read_cards(text) == [
         Card("NVIDIA H100 80GB HBM3", 81559 / 1024),
         Card("NVIDIA H100, PCIe", 80.0),
     ]
 
 
 def test_this_machine_answers() -> None:
-    probes = doctor.real_probes()
+    probes = machine.real_probes()
     assert probes.python() >= (3, 11) and probes.cores() >= 1
     assert probes.memory() > 0 and probes.disk() > 0
     assert probes.version("polars") and probes.version("no-such-package") is None

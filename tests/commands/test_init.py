@@ -11,7 +11,7 @@ import yaml
 from dvc.utils.serialize import modify_yaml
 
 from cosearch.__main__ import main
-from cosearch.commands import doctor
+from cosearch.commands import doctor, machine
 from cosearch.commands.init import make_profile
 from cosearch.commands.profile_text import add_profile
 from cosearch.data.assemble import assemble, read_questions
@@ -118,7 +118,7 @@ def test_the_plan_and_the_doctor_know_the_profile(
 def examined(profile: str, like: str) -> set[str]:
     """What the doctor finds lacking of models and data."""
     settings = load_settings(profile)
-    found = doctor.examine(settings, Paths(profile), doctor.real_probes())
+    found = doctor.examine(settings, Paths(profile), machine.real_probes())
     places = ("models/", "data:")
     return {
         one.name[: len("models/books/")] for one in found if one.fix and one.name.startswith(places)

@@ -1,16 +1,48 @@
 """Contents have names."""
 
+import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
-from cosearch.files.hashes import check_hashes, hash_file, hash_files, hash_folder, hash_folders
+from cosearch.files import hashes
+from cosearch.files.hashes import (
+    check_hashes,
+    hash_file,
+    hash_files,
+    hash_folder,
+    hash_folders,
+    known_hash,
+)
 
 
 def test_a_file_has_the_hash_that_sha256sum_gives_it(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")
     assert hash_file(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_large_file_is_read_again_when_its_stamps_change_or_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hashes, "LARGE", 3)
+    path = Path("index.faiss")
+    path.write_bytes(b"abc")
+    stamp = path.stat().st_mtime_ns
+    recorded = known_hash(path)
+    path.write_bytes(b"abd")
+    os.utime(path, ns=(stamp, stamp))
+    assert known_hash(path) == recorded == hashlib.sha256(b"abc").hexdigest()
+    monkeypatch.setenv("COSEARCH_VERIFY", "1")
+    assert known_hash(path) == hash_file(path) != recorded
+    monkeypatch.delenv("COSEARCH_VERIFY")
+    os.utime(path, ns=(stamp, stamp + 1))
+    path.write_bytes(b"abe")
+    assert known_hash(path) == hash_file(path)
+    next(hashes.RECORDED.iterdir()).write_text("{", "utf-8")
+    assert known_hash(path) == hash_file(path)
 
 
 def test_a_folder_is_its_visible_names_and_contents(tmp_path: Path) -> None:

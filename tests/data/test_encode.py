@@ -16,6 +16,7 @@ from cosearch.core.types import Passage
 from cosearch.data.corpus import write_corpus
 from cosearch.data.encode import HostPart, encode_corpus
 from cosearch.data.pace import Pace
+from cosearch.engines.retrieval.encoder import worker_device
 from cosearch.params.blocks import Encoder
 from tests.settings import block
 
@@ -23,9 +24,11 @@ PASSAGES = [Passage(f"p{n}", f"title {n}", f"passage {n * 7919}") for n in range
 
 
 class LetterCounts:
-    """Vectors of 128 letter counts, times ``scale``."""
+    """Vectors of 128 letter counts, times ``scale``. Its maker's number leaves a mark."""
 
-    def __init__(self, *, scale: float) -> None:
+    def __init__(self, worker: int, *, scale: float, marks: Path) -> None:
+        marks.mkdir(parents=True, exist_ok=True)
+        (marks / str(worker)).touch()
         self.dimension = 128
         self.scale = scale
         self.fingerprint: dict[str, Any] = {"model": "letter counts", "scale": scale}
@@ -55,7 +58,7 @@ def encode(
     return encode_corpus(
         root / "corpus",
         root / "vectors",
-        functools.partial(LetterCounts, scale=scale),
+        functools.partial(LetterCounts, scale=scale, marks=root / "workers"),
         block(Encoder, shard_size=shard_size, processes=processes, storage=storage),
         progress=progress,
         part=part,
@@ -73,7 +76,8 @@ def test_shards_hold_the_corpus_in_order(tmp_path: Path) -> None:
     assert manifest == json.loads((tmp_path / "vectors" / "manifest.json").read_text("utf-8"))
     paths = [tmp_path / "vectors" / shard["file"] for shard in manifest["shards"]]
     vectors = np.concatenate([np.load(path) for path in paths])
-    np.testing.assert_array_equal(vectors, LetterCounts(scale=1.0).encode_passages(PASSAGES))
+    counts = LetterCounts(0, scale=1.0, marks=tmp_path / "here")
+    np.testing.assert_array_equal(vectors, counts.encode_passages(PASSAGES))
 
 
 def test_finished_shards_are_kept_and_damaged_ones_are_not(tmp_path: Path) -> None:
@@ -108,6 +112,14 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
     encode(tmp_path / "two", processes=2, progress=lambda *state: seen.append(state))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert (seen[0], seen[-1]) == ((0, 50), (50, 50))
+    workers = sorted(path.name for path in (tmp_path / "two/workers").iterdir())
+    assert workers == ["0", "1"]
+
+
+def test_workers_encode_on_gpus_of_their_own() -> None:
+    assert [worker_device("cuda", n, 8) for n in range(8)] == [f"cuda:{n}" for n in range(8)]
+    assert [worker_device("cuda", n, 2) for n in (2, 3)] == ["cuda:0", "cuda:1"]
+    assert worker_device("cpu", 5, 0) == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,6 @@ def opened(
             recall={"sq8": 0.99},
         ),
         room=room,
-        threads=1,
     )
 
 

@@ -90,7 +90,7 @@ def encode(root: Path, model: Path) -> None:
     encode_corpus(
         root / "corpus",
         root / "vectors",
-        functools.partial(DenseEncoder, model, SETTINGS),
+        functools.partial(DenseEncoder, model, SETTINGS, 1),
         SETTINGS,
         progress=lambda done, total: None,
     )
@@ -105,7 +105,6 @@ def open_retriever(
         encoder,
         index_settings(FLAT, self_check=self_check, self_check_floor=self_check_floor),
         room=ROOM,
-        threads=1,
     )
 
 

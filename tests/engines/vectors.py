@@ -73,6 +73,7 @@ def index_settings(
     """The index block of the parameters for a recipe."""
     return Index(
         **asdict(recipe),
+        threads=1,
         gpus=gpus,
         recall=recall or {},
         self_check=self_check,

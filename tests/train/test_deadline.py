@@ -27,7 +27,7 @@ FIND = Retrieve("oslo", 2)
 WRITTEN = Generation((5, 1), (-0.5, -0.1), True, SAMPLING, 0)
 PICKED = Generation((2, 0), (-0.5, -0.1), True, SAMPLING, 0)
 FOUND = [Candidate(Passage(str(n), "t", "x"), 0.9 - n) for n in range(2)]
-LIMITS = EngineLimits(deadline_s=60.0, tries=3, backoff_s=2.0)
+LIMITS = EngineLimits(deadline_s=60.0, request_s=1.0, tries=3, backoff_s=2.0)
 
 
 @contextmanager
@@ -59,6 +59,20 @@ def test_infrastructure_is_tried_again_with_growing_pauses(fault: Exception) -> 
     assert run(failing(2, fault)) == ([FOUND], [2.0, 4.0])
     with pytest.raises(EngineFault, match=r"retriever failed 3 times, last with .*state is kept"):
         run(failing(3, fault))
+
+
+def test_a_larger_batch_may_take_longer() -> None:
+    allowed: list[float] = []
+
+    @contextmanager
+    def watch(name: str, seconds: float) -> Iterator[None]:
+        allowed.append(seconds)
+        yield
+
+    answer = guarded("retriever", lambda rs: [FOUND for _ in rs], LIMITS, check_answers, watch)
+    answer([FIND])
+    answer([FIND] * 40)
+    assert allowed == [61.0, 100.0]
 
 
 def test_a_bug_is_not_tried_again() -> None:
@@ -144,7 +158,7 @@ import threading
 from cosearch.params.engines import EngineLimits
 from cosearch.rollouts.deadline import guarded
 hang = lambda requests: threading.Event().wait()
-limits = EngineLimits(deadline_s=0.1, tries=3, backoff_s=0.0)
+limits = EngineLimits(deadline_s=0.1, request_s=0.0, tries=3, backoff_s=0.0)
 guarded("retriever", hang, limits, lambda *_: None)([])
 """
 

@@ -27,10 +27,13 @@ class DenseEncoder:
     use.
 
     ``settings.max_length`` cuts in tokens, prefix included. ``threads`` is torch's number per
-    process.
+    process. ``worker`` numbers the processes that encode side by side: each has a GPU of its own,
+    as long as there are enough.
     """
 
-    def __init__(self, folder: str | Path, settings: Encoder, *, threads: int = 1) -> None:
+    def __init__(
+        self, folder: str | Path, settings: Encoder, threads: int = 1, worker: int = 0
+    ) -> None:
         dtype, pooling = settings.dtype, settings.pooling
         if not (Path(folder) / "config.json").is_file():
             raise ValueError(f"{folder}: no model folder (config.json is missing)")
@@ -43,7 +46,8 @@ class DenseEncoder:
         # Encoders count absolute positions from the left: padding there would move every token.
         self._tokenizer.padding_side = "right"
         model: Any = AutoModel.from_pretrained(folder, dtype=_DTYPES[dtype])
-        self._model: Any = model.to(settings.device).eval()
+        self._device = worker_device(settings.device, worker, torch.cuda.device_count())
+        self._model: Any = model.to(self._device).eval()
         self._pool = _POOLINGS[pooling]
         self.dimension: int = self._model.config.hidden_size
         self.fingerprint: dict[str, Any] = encoder_fingerprint(folder, settings)
@@ -72,13 +76,18 @@ class DenseEncoder:
 
     def _forward(self, ids: list[list[int]]) -> np.ndarray:
         batch = self._tokenizer.pad({"input_ids": ids}, return_tensors="pt")
-        batch = batch.to(self._settings.device)
+        batch = batch.to(self._device)
         states = self._model(**batch).last_hidden_state.float()
         pooled = self._pool(states, batch["attention_mask"].unsqueeze(-1))
         if self._settings.normalize:
             pooled = torch.nn.functional.normalize(pooled, dim=-1)
         result: np.ndarray = pooled.cpu().numpy()
         return result
+
+
+def worker_device(device: str, worker: int, gpus: int) -> str:
+    """Where worker number ``worker`` encodes; with ``cuda``, on one of ``gpus`` GPUs in turn."""
+    return f"{device}:{worker % gpus}" if device == "cuda" else device
 
 
 def encoder_fingerprint(folder: str | Path, settings: Encoder) -> dict[str, Any]:

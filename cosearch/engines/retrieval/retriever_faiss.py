@@ -21,7 +21,7 @@ from cosearch.engines.retrieval.index_faiss import (
 )
 from cosearch.engines.retrieval.index_kinds import IndexRecipe
 from cosearch.engines.retrieval.index_need import Room, check_room, index_need
-from cosearch.files.hashes import hash_file
+from cosearch.files.hashes import known_hash
 from cosearch.params.blocks import Index
 
 ROUNDING = 1e-5
@@ -61,9 +61,9 @@ class FaissRetriever:
     by position. Fewer than ``n`` candidates come back when the corpus is smaller, or when the lists
     that an ivf kind visits hold fewer. ``settings.self_check`` passages spread over the corpus are
     encoded anew and must rank first for themselves at a rate of at least the floor of their kind.
-    Without ``settings.gpus`` the index is searched on the CPU with ``threads`` threads, and must
-    fit in ``room``. Raises ValueError when index, settings, corpus and encoder do not belong
-    together.
+    Without ``settings.gpus`` the index is searched on the CPU with ``settings.threads`` threads,
+    and must fit in ``room``. Raises ValueError when index, settings, corpus and encoder do not
+    belong together.
     """
 
     def __init__(
@@ -74,7 +74,6 @@ class FaissRetriever:
         settings: Index,
         *,
         room: Room,
-        threads: int,
     ) -> None:
         folder, recipe = Path(folder), IndexRecipe.of(settings)
         self.manifest = read_manifest(folder, "no finished index")
@@ -85,7 +84,7 @@ class FaissRetriever:
             recall = {str(kind): share for kind, share in settings.recall.items()}
             check_room(need, room, phase="serve", recall=recall, **shape)
         _check_files(folder, self.manifest)
-        set_up_faiss(threads)
+        set_up_faiss(settings.threads)
         self._index = open_index(folder, self.manifest, settings.gpus)
         self._corpus, self._encoder = corpus, encoder
         self._found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -200,5 +199,5 @@ def _check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
             raise ValueError(f"{path}: no such file, the manifest names it")
         if (size := path.stat().st_size) != file["bytes"]:
             raise ValueError(f"{path}: {size} bytes, manifest says {file['bytes']}")
-        if (actual := hash_file(path)) != file["sha256"]:
+        if (actual := known_hash(path)) != file["sha256"]:
             raise ValueError(f"{path}: sha256 {actual}, manifest says {file['sha256']}")

@@ -1,0 +1,105 @@
+"""What the doctor asks of a machine, and the answers of this one."""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from cosearch.plan.layout import GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A GPU. ``memory`` is in GiB."""
+
+    name: str
+    memory: float
+
+
+class Probes(Protocol):
+    """Questions about a machine."""
+
+    def python(self) -> tuple[int, int]:
+        """Major and minor version of Python."""
+
+    def version(self, package: str) -> str | None:
+        """Version of an installed package, or None."""
+
+    def cards(self) -> Sequence[Card]:
+        """All GPUs of the machine."""
+
+    def cores(self) -> int:
+        """Number of CPU cores that this process may use."""
+
+    def memory(self) -> float:
+        """Host memory in GiB."""
+
+    def disk(self) -> float:
+        """Free disk space in GB at the place of the outputs."""
+
+    def variable(self, name: str) -> str | None:
+        """Value of an environment variable, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealProbes:
+    """Answers for this machine."""
+
+    def python(self) -> tuple[int, int]:
+        """Version of the running interpreter."""
+        return sys.version_info[:2]
+
+    def version(self, package: str) -> str | None:
+        """Version from the package's metadata. Imports nothing."""
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+
+    def cards(self) -> list[Card]:
+        """GPUs that nvidia-smi lists. Empty if it is missing or fails."""
+        query = ["--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+        try:
+            done = subprocess.run(
+                ["nvidia-smi", *query], capture_output=True, text=True, check=True, timeout=30
+            )
+        except (OSError, subprocess.SubprocessError):
+            return []
+        return read_cards(done.stdout)
+
+    def cores(self) -> int:
+        """Number of CPU cores that this process may use."""
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+
+    def memory(self) -> float:
+        """Memory of the machine, or the limit of the control group if that is lower, in GiB."""
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        limit = Path("/sys/fs/cgroup/memory.max")
+        text = limit.read_text("utf-8").strip() if limit.is_file() else "max"
+        return min(pages, int(text) if text.isdigit() else pages) / GIB
+
+    def disk(self) -> float:
+        """Free space of the disk with the working folder, in GB."""
+        return shutil.disk_usage(".").free / 1e9
+
+    def variable(self, name: str) -> str | None:
+        """Value in the environment of this process, or None."""
+        return os.environ.get(name)
+
+
+def read_cards(text: str) -> list[Card]:
+    """Parse the ``name, MiB`` lines of nvidia-smi."""
+    rows = [line.rpartition(",") for line in text.splitlines() if "," in line]
+    return [Card(name.strip(), float(memory) / 1024) for name, _, memory in rows]
+
+
+def real_probes() -> Probes:
+    """Probes that ask this machine."""
+    return RealProbes()
