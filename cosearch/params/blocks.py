@@ -187,6 +187,7 @@ class Train(Section):
     questions: Positive
     update_questions: Positive
     dev_every: Positive
+    checkpoint_rounds: Positive
     shard_questions: Positive
     agent_lr: Annotated[float, Field(gt=0)]
     ranker_lr: Annotated[float, Field(gt=0)]

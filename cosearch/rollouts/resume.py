@@ -1,10 +1,10 @@
-"""State that survives a kill: finished rounds, the exact training state after the last one, and the
-finished shards of the current round.
+"""State that survives a kill: finished rounds, the exact training state after the last one or after
+an earlier one, and the finished shards of the rounds since that state.
 
-A run is a folder ``.runs/PROFILE/STAGE/FINGERPRINT/``, outside every output of the graph. A new
-state is written aside, synced and renamed, and only then the state before it is removed. Every file
-has a checksum, which is checked before the file is used. So the same command, started again,
-continues the run and ends with the same bytes, or names the file that is damaged.
+A run is a folder ``.runs/PROFILE/STAGE/FINGERPRINT/``, outside every output of the graph. Every
+file has a checksum, which is checked before the file is used. So the same command, started again,
+continues the run and ends with the same bytes, or names the file that is damaged. Rounds since the
+last state are repeated: their trajectories come from the kept shards, so nothing is sampled again.
 """
 
 import csv
@@ -29,11 +29,11 @@ from cosearch.files.artifacts import (
     write_json,
     write_text,
 )
-from cosearch.files.durable import sync
-from cosearch.files.hashes import check_hashes, hash_file, hash_files
+from cosearch.files.hashes import check_hashes, hash_file
 from cosearch.files.sealed import read_sealed, remove_folder, write_sealed
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.shards import EngineMemory, NoMemory, Shards
+from cosearch.rollouts.states import States, own_trainers
 from cosearch.run.origin import differences, origin
 
 ACCEPT = "COSEARCH_ACCEPT_CHANGED_CODE"
@@ -56,7 +56,7 @@ class RunStore:
 
     ``notice`` says how a new run differs from the newest older one of its stage, if there is one;
     ``accepted`` lists the changes of code or packages that the user accepted. ``memory`` is what
-    engines remember.
+    engines remember. A state is kept after every ``every`` rounds, and after the last one.
     """
 
     def __init__(
@@ -65,8 +65,10 @@ class RunStore:
         identity: Mapping[str, Any],
         code: Mapping[str, str],
         memory: EngineMemory | None = None,
+        every: int = 1,
     ) -> None:
         self.folder = folder
+        self._every = every
         self.notice: str | None = None
         self.accepted: list[str] = []
         self._identity: dict[str, Any] = json.loads(json.dumps(identity))
@@ -74,6 +76,7 @@ class RunStore:
         self._memory = memory or NoMemory()
         self._learned: list[Any] = []
         self._sums: dict[str, str] = {}
+        self._states = States(folder / "state", self._advice)
 
     def __enter__(self) -> "RunStore":
         with named(self.folder):
@@ -106,37 +109,39 @@ class RunStore:
         return self.folder / "rollouts"
 
     def resume(self, policies: Mapping[str, Policy], learners: Sequence[str]) -> int:
-        """Restore the last saved state into ``policies``; returns how many rounds are finished.
+        """Restore the last saved state into ``policies``; returns after how many rounds it was.
 
         Raises ValueError naming a file that is missing, truncated or altered.
         """
-        states = sorted((self.folder / "state").glob("round_*"))
-        if not states:
+        if (progress := self._states.read()) is None:
             return 0
-        progress = read_sealed(states[-1] / "progress.json", self._advice)
         self._sums = progress["sums"]
-        self._check(states[-1], progress["state"])
         self._check(self.folder, self._sums)
-        for role in set(owners(policies, learners).values()):
-            trainer = policies[role].trainer
-            assert trainer is not None
-            trainer.restore(states[-1] / f"{role}.pt")
+        trainers = own_trainers(policies, learners)
+        self._states.restore(trainers)
+        for role in trainers:
             policies[role].hand_over()
         for name in sorted(name for name in self._sums if name.startswith("memory/")):
             self._memory.put(read_sealed(self.folder / name, self._advice))
         return int(progress["finished"])
 
     def shards(self, number: int) -> Shards:
-        """Finished shards of round ``number`` (from 0), which is not finished itself."""
+        """Finished shards of round ``number`` (from 0), after which no state is kept yet."""
         folder = self.folder / "shards" / f"round_{number + 1:06d}"
         return Shards(folder, self._memory, self._learned)
 
-    def start(self, dev: Mapping[str, float]) -> None:
-        """Record the measures before the first round (round 0 of every curve)."""
+    def start(
+        self, dev: Mapping[str, float], policies: Mapping[str, Policy], learners: Sequence[str]
+    ) -> None:
+        """Record the measures before the first round (round 0 of every curve). Keep the state that
+        the run begins with where none follows right after the first round: a run that diverges
+        goes back to it."""
         path = self.folder / "metrics" / "round_000.json"
         write_json(path, {"round": 0.0} | _prefixed(dev))
         self._seal(path)
         self._remember(0)
+        if self._every > 1:
+            self._states.write(0, self._sums, own_trainers(policies, learners))
 
     def save(
         self,
@@ -144,28 +149,17 @@ class RunStore:
         metrics: Mapping[str, float],
         policies: Mapping[str, Policy],
         learners: Sequence[str],
+        *,
+        last: bool,
     ) -> None:
-        """Record a finished round and the state after it, then remove the state before it."""
+        """Record a finished round. Keep the state after it if one is due or the round is the
+        ``last`` one; then the older state goes, and the shards of the rounds between."""
         finished = done.number + 1
         self.record(done, metrics)
         self._remember(finished)
-        aside = self.folder / "state" / ".new"
-        shutil.rmtree(aside, ignore_errors=True)
-        with named(aside):
-            aside.mkdir(parents=True)
-            for role in set(owners(policies, learners).values()):
-                trainer = policies[role].trainer
-                assert trainer is not None
-                trainer.save(aside / f"{role}.pt")
-        for path in sorted(aside.rglob("*")):  # a trainer of several ranks leaves a folder
-            sync(path)
-        progress = {"finished": finished, "state": hash_files(aside), "sums": self._sums}
-        write_sealed(aside / "progress.json", progress)
-        aside.rename(self.folder / "state" / f"round_{finished:06d}")
-        sync(self.folder / "state")
-        for old in sorted((self.folder / "state").glob("round_*"))[:-1]:
-            remove_folder(old)
-        shutil.rmtree(self.folder / "shards", ignore_errors=True)
+        if last or finished % self._every == 0:
+            self._states.write(finished, self._sums, own_trainers(policies, learners))
+            shutil.rmtree(self.folder / "shards", ignore_errors=True)
 
     def record(self, done: Finished, metrics: Mapping[str, float]) -> None:
         """Write a round's rollouts and metrics only; the state stays that of the round before.
@@ -268,13 +262,6 @@ class RunStore:
 
     def _check(self, folder: Path, sums: Mapping[str, str]) -> None:
         check_hashes(folder, sums, self._advice)
-
-
-def owners(policies: Mapping[str, Policy], roles: Sequence[str]) -> dict[str, str]:
-    """Role -> the first role that has the same policy, so that a shared backbone is kept once."""
-    return {
-        role: next(first for first in roles if policies[first] is policies[role]) for role in roles
-    }
 
 
 def metrics_csv(rows: Sequence[Mapping[str, float]]) -> str:

@@ -205,7 +205,10 @@ def hashes_beside(stage: Stage, folders: Iterable[str]) -> dict[str, str]:
 
 @contextmanager
 def open_run(
-    stage: Stage, models: Mapping[str, str], memory: EngineMemory | None = None
+    stage: Stage,
+    models: Mapping[str, str],
+    memory: EngineMemory | None = None,
+    every: int = 1,
 ) -> Iterator[RunStore]:
     """The stage's run under its identity and the hashes of its inputs, begun or gone on with; says
     how it differs from an older one. ``models``: the hashes, by path, of what the stage starts from
@@ -221,7 +224,7 @@ def open_run(
     }
     name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
     folder = stage.paths.run(stage.title, name)
-    with RunStore(folder, told, stage.identity.code, memory) as store:
+    with RunStore(folder, told, stage.identity.code, memory, every) as store:
         if store.notice:
             stage.progress.say(f"{stage.title}: {store.notice}")
         yield store

@@ -21,9 +21,10 @@ from cosearch.rollouts.deadline import Supervision, check_judgements, guarded
 from cosearch.rollouts.measure import measure
 from cosearch.rollouts.pipelines import pipeline
 from cosearch.rollouts.policy import Policy, serving
-from cosearch.rollouts.resume import RunStore, owners
+from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.retrieved import Remembering
 from cosearch.rollouts.roles import RoleTraining, open_policies
+from cosearch.rollouts.states import owners
 from cosearch.rollouts.trained import Diverged
 from cosearch.rollouts.wiring import (
     Parts,
@@ -133,7 +134,7 @@ def train_variant(stage: Stage, variant: Variant, row: Training, target: Path) -
     corpus, retriever = open_corpus(stage.settings, stage.paths)
     memory, supervised = Remembering(retriever, corpus), supervision(stage)
     models = hashes_beside(stage, folders.values())
-    with open_run(stage, models, memory) as store, ExitStack() as stack:
+    with open_run(stage, models, memory, sizes.checkpoint_rounds) as store, ExitStack() as stack:
         roles = learners(sizes, variant)
         training = RoleTraining(roles, store.folder, variant.shared, sizes, simulator)
         policies = open_policies(parts, variant.ranker, folders, training)
@@ -177,7 +178,7 @@ def publish(setup: Setup, store: RunStore, target: Path, diverged: Diverged | No
     which overrides it was trained, how the run ended, and how many rounds trained a role on
     nothing. A diverged run leaves the models of the last good round, or without such a round the
     folders that its roles began with."""
-    good = store.resume(setup.policies, setup.learners) if diverged else setup.train.rounds
+    good = diverged.round - 1 if diverged else setup.train.rounds
     aside = store.fresh("published")
     store.publish(aside, diverged.round if diverged else setup.train.rounds)
     models = dict(setup.folders)

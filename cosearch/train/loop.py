@@ -69,13 +69,13 @@ class JointRun:
 def train(run: JointRun, observer: Observer) -> Diverged | None:
     """Run the rounds that the store does not hold yet; returns why they stopped early, if so.
 
-    The round in which a run diverged is recorded without its state: the store holds that of the
-    round before.
+    The round in which a run diverged is recorded without its state, and the policies go back to
+    that of the round before.
     """
     first = run.store.resume(run.policies, run.learners)
     if first == 0:
         with observer.phase("evaluate"):
-            run.store.start(run.evaluate())
+            run.store.start(run.evaluate(), run.policies, run.learners)
     for number in range(first, run.rules.rounds):
         observer.report(number, "rollout", {})
         with observer.phase("rollout"):
@@ -92,11 +92,23 @@ def train(run: JointRun, observer: Observer) -> Diverged | None:
         broken = broken or divergence(_history(run.store, metrics), run.guards)
         if broken is not None:
             run.store.record(done, metrics)
+            go_back(run, number, observer)
             return Diverged(number + 1, broken)
         with observer.phase("checkpoint"):
-            run.store.save(done, metrics, run.policies, run.learners)
+            last = number + 1 == run.rules.rounds
+            run.store.save(done, metrics, run.policies, run.learners, last=last)
         observer.report(number, "done", metrics)
     return None
+
+
+def go_back(run: JointRun, number: int, observer: Observer) -> None:
+    """Bring the policies to their state before round ``number`` (from 0): the last one that the
+    store holds, and from there the updates once more, on the kept trajectories."""
+    for earlier in range(run.store.resume(run.policies, run.learners), number):
+        trajectories = roll_out_round(run, earlier)
+        give_way(run.policies)
+        verdicts = assign_credit(trajectories, run.credit, run.judge)
+        update_policies(run, earlier, trajectories, verdicts, observer)
 
 
 def roll_out_round(run: JointRun, number: int) -> list[Trajectory]:

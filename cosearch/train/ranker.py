@@ -45,7 +45,7 @@ def train_fixed_ranker(stage: Stage, seed: int, lists_path: Path, target: Path) 
     sources = read_list_sources(stage.paths)
     collections = {name: Corpus(stage.paths.collection(name)) for name in sources if sources[name]}
     lists = Lists(lists_path, corpus, collections)
-    with open_run(stage, {}) as store, ExitStack() as stack:
+    with open_run(stage, {}, every=sizes.checkpoint_rounds) as store, ExitStack() as stack:
         longest = parts.ranker.max_turn_tokens
         role = Learning(parts.ranker, block.temperature, block.lr, longest, sizes)
         policy = open_learner(folder, role, parts, store.folder)

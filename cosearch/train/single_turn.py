@@ -57,7 +57,7 @@ def train_ranker(run: ListRun, observer: Observer) -> None:
     credit = replace(run.credit, reward=reward, max_ranker_samples=None)
     first = run.store.resume(policies, ["ranker"])
     if first == 0:
-        run.store.start({})
+        run.store.start({}, policies, ["ranker"])
     for number in range(first, rules.rounds):
         observer.report(number, "rollout", {})
         with observer.phase("rollout"):
@@ -74,7 +74,8 @@ def train_ranker(run: ListRun, observer: Observer) -> None:
         done = Round(number, trajectories, verdicts, {"ranker": prepared}, {"ranker": updates}, {})
         metrics = done.metrics(credit)
         with observer.phase("checkpoint"):
-            run.store.save(done, metrics, policies, ["ranker"])
+            last = number + 1 == rules.rounds
+            run.store.save(done, metrics, policies, ["ranker"], last=last)
         observer.report(number, "done", metrics)
 
 

@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from cosearch.params.rows_file import write_rows
 from cosearch.params.settings import load_settings
 from tests.pipeline.project import ROOT, SETS
@@ -80,6 +82,19 @@ class Lab:
         shutil.copytree(self.folder, folder, symlinks=True, ignore=_PASSING, copy_function=os.link)
         shutil.rmtree(folder / "artifacts" / "tiny" / without)
         return Lab(folder)
+
+    def change(self, **values: Any) -> None:
+        """Set parameters of the profile, and make the identities that they belong to."""
+        path = self.folder / "params.yaml"
+        params = yaml.safe_load(path.read_text("utf-8"))
+        for key, value in values.items():
+            block, name = key.split(".")
+            params["profiles"]["tiny"][block][name] = value
+        path.unlink()  # a hard link to the undisturbed project's
+        path.write_text(yaml.safe_dump(params, sort_keys=False), "utf-8")
+        shutil.rmtree(self.folder / "artifacts/tiny/identity")
+        ended = self.stage("identity")
+        assert ended.code == 0, ended.said
 
 
 def _become(

@@ -28,7 +28,7 @@ TRAINING_POINTS = {
     "in the second round's update": (f"{TRAINER}.update", 4, True),
     "mid-Parquet, before it is renamed": ("cosearch.files.durable:sync", 12, False),
     "mid-checkpoint, the first model written": (f"{TRAINER}.save", 1, True),
-    "mid-checkpoint, before the old one goes": ("cosearch.rollouts.resume:remove_folder", 1, False),
+    "mid-checkpoint, before the old one goes": ("cosearch.rollouts.states:remove_folder", 1, False),
     "after the first round's checkpoint": (f"{STATE}.save", 1, True),
     "mid-publishing, rollouts copied": (f"{STATE}.publish", 1, True),
     "mid-publishing, one model exported": (f"{TRAINER}.export", 1, True),
@@ -52,6 +52,26 @@ def test_a_killed_training_loses_nothing(calm: Lab, tmp_path: Path, point: str) 
     killed = lab.stage(*TRAIN, prepare=kill_at(where, nth, after=after))
     assert killed.code == -signal.SIGKILL, killed.said
     check_training(calm, lab)
+
+
+@pytest.mark.parametrize(
+    "point", ["in the second round's update", "mid-publishing, one model exported"]
+)
+def test_rounds_without_a_state_are_repeated_from_their_kept_shards(
+    calm: Lab, tmp_path: Path, point: str
+) -> None:
+    """A state is due after three rounds, and there are two: the first one has none."""
+    lab = calm.copy(tmp_path / "project", without=TRAINED)
+    lab.change(**{"train.checkpoint_rounds": 3})
+    where, nth, after = TRAINING_POINTS[point]
+    killed = lab.stage(*TRAIN, prepare=kill_at(where, nth, after=after))
+    assert killed.code == -signal.SIGKILL, killed.said
+    kept = sorted(lab.folder.glob(".runs/tiny/train@cosearch-0/*/shards/*/shard_*.json"))
+    assert len(kept) == (0 if "publishing" in point else 4)
+    written = kill_at("cosearch.rollouts.shards:Shards.write", 1)
+    ended = lab.stage(*TRAIN, prepare=written)
+    assert ended.code == 0, ended.said
+    assert lab.bytes_of(f"{TRAINED}/**/*") == calm.bytes_of(f"{TRAINED}/**/*")
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ class Game:
     judge: Any = None
     guards: Guards = NO_GUARDS
     poison_at: int | None = None
+    every: int = 1
     phases: list[str] = field(default_factory=list)
     rows: list[Mapping[str, float]] = field(default_factory=list)
 
@@ -94,7 +95,7 @@ class Game:
         )
         sampler = CrossEncoder(model, batch_tokens=1 << 14, dtype="float32")
         self.policy = Policy(KeptCodec(), sampler, self.trainer, 1.0)
-        self.store = RunStore(self.folder / "run", {"game": "one"}, {})
+        self.store = RunStore(self.folder / "run", {"game": "one"}, {}, every=self.every)
 
     def run(self) -> Diverged | None:
         sampling = Sampling(1.0, 1.0, 0, 1)

@@ -62,6 +62,17 @@ def test_a_run_that_diverges_later_leaves_the_models_of_its_last_good_round(tmp_
     assert game.trainer.version == 1
 
 
+def test_a_run_that_diverges_between_two_states_goes_back_to_the_same_models(
+    tmp_path: Path,
+) -> None:
+    left = []
+    for every in (1, 3):
+        game = Game(tmp_path / str(every), poison_at=1, every=every)
+        assert published(game)["diverged"] is not None
+        left.append((game.folder / "published/ranker/model.safetensors").read_bytes())
+    assert left[0] == left[1]
+
+
 def test_only_rows_of_a_role_that_learns_are_trained(tmp_path: Path) -> None:
     """The agent of this run is frozen, and its trajectories have advantages all the same."""
     game = Game(tmp_path, rounds=1)
