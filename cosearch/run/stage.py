@@ -152,6 +152,7 @@ def _run(
     check_rows(settings, profile_folders().get(arguments.profile, Path()))
     values = {axis: getattr(arguments, axis) for axis in axes}
     paths = Paths(arguments.profile)
+    check_place(paths.root)
     title = title_of(name, values)
     identity = Identity(title, {}, {}, {})
     if name in READS:
@@ -181,6 +182,18 @@ def _run(
         "threads": os.environ.get("OMP_NUM_THREADS"),
     }
     write_json(paths.timing(title), record)
+
+
+def check_place(outputs: Path) -> None:
+    """Raises ValueError where a link leads the folder ``outputs``, or a folder in it, out of the
+    project: DVC refuses such outputs, and it does so when they are computed."""
+    project = Path.cwd().resolve()
+    for place in (outputs, *sorted(outputs.glob("*/"))):
+        if not place.resolve().is_relative_to(project):
+            raise ValueError(
+                f"{place}: a link to {place.resolve()}, and DVC records no outputs outside the"
+                f" project; mount that folder there (mount --bind), or link .runs instead"
+            )
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

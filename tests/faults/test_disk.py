@@ -15,6 +15,7 @@ from cosearch.rollouts.trained import read_trained
 from cosearch.run import origin
 from cosearch.statistics.results import read_results
 from cosearch.tables.evidence import read_runs
+from tests.disks import second_disk
 from tests.faults.lab import Lab, Prepare, kill_at, limit_files
 from tests.faults.test_kills import EVALUATED, TRAIN, TRAINED, check_training
 
@@ -67,6 +68,28 @@ def test_a_path_that_cannot_be_written_is_named(calm: Lab, lab: Lab, where: str)
     assert where in complaint(lab)
     path.unlink()
     check_training(calm, lab)
+
+
+@pytest.mark.parametrize(
+    ("stage", "out"), [(TRAIN, TRAINED), (("encode",), "encoded")], ids=["train", "encode"]
+)
+def test_runs_may_lie_on_another_disk(
+    calm: Lab, tmp_path: Path, stage: tuple[str, ...], out: str
+) -> None:
+    lab = calm.copy(tmp_path / "project", without=out)
+    with second_disk(tmp_path) as other:
+        (lab.folder / ".runs").symlink_to(other)
+        ended = lab.stage(*stage)
+        assert ended.code == 0, ended.said
+        assert lab.bytes_of(f"{out}/**/*") == calm.bytes_of(f"{out}/**/*")
+        assert not list(other.glob("tiny/*/*/"))
+
+
+def test_outputs_that_a_link_leads_elsewhere_are_refused(lab: Lab, tmp_path: Path) -> None:
+    outputs = lab.folder / "artifacts" / "tiny"
+    outputs.rename(tmp_path / "elsewhere")
+    outputs.symlink_to(tmp_path / "elsewhere")
+    assert "artifacts/tiny: a link to" in complaint(lab)
 
 
 def test_a_second_run_at_once_is_refused(calm: Lab, lab: Lab) -> None:
