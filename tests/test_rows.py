@@ -159,6 +159,14 @@ def test_scopes_chain() -> None:
             assert walked(graph, end) == [*range(int(count))][::-1]
 
 
+def test_a_collection_waits_for_folders_that_rows_make() -> None:
+    graph = tiny().graph
+    assert {one.trained for one in graph.collections.values() if one.seed == 1} == {
+        "train/core/seed_1",
+        "train/more/seed_1",
+    }
+
+
 def walked(graph: GraphRows, name: str) -> list[int]:
     """Seeds of a collection and of those before it."""
     found = [graph.collections[name].seed]

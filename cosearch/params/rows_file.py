@@ -80,6 +80,14 @@ def first_profile(root: Path = Path()) -> str:
     raise ConfigError(f"{root / 'profile.yaml'}: no such file; run from the project's root")
 
 
+def row_command(profile: str, row: str, seed: int | None = None, root: Path = Path()) -> str:
+    """The command that trains and evaluates a row, at its first seed unless another is named."""
+    words = {"ROW": row, "SEED": seed, "PROFILE": profile}
+    if profile == first_profile(root):
+        del words["PROFILE"]
+    return " ".join(["make row", *(f"{n}={w}" for n, w in words.items() if w is not None)])
+
+
 def graph_target(profile: str, stage: str, root: Path = Path()) -> str:
     """What DVC calls a stage of a profile from the project's root."""
     folder = profile_folders(root).get(profile, Path())
