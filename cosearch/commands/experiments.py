@@ -25,7 +25,7 @@ BLANK = "–"
 
 def show_experiments() -> None:
     """Print the experiments of the present commit. Raises ValueError where DVC fails."""
-    done = subprocess.run(ASK, capture_output=True, text=True)
+    done = subprocess.run(ASK, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         raise ValueError(f"dvc exp show: {done.stderr.strip() or done.returncode}")
     lines = [line for entry in json.loads(done.stdout) for line in lines_of(entry)]

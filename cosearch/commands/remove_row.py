@@ -158,7 +158,7 @@ def renew(traces: Traces) -> None:
     which tables were made with it."""
     target, paths = graph_target(traces.profile, "identity"), Paths(traces.profile)
     command = [sys.executable, "-m", "dvc", "repro", "-q", target]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         told = f"`dvc repro {target}` failed: {done.stderr or done.stdout}"
         raise ValueError(f"the row is removed, and the identities are as before: {told}")

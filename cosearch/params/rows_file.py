@@ -67,7 +67,9 @@ def profile_folders(root: Path = Path()) -> dict[str, Path]:
     """Profile -> the folder whose profile.yaml names it, for every pipeline of the project."""
     found: dict[str, Path] = {}
     for path in [root / "profile.yaml", *sorted((root / "profiles").glob("*/profile.yaml"))]:
-        if path.is_file() and (name := re.search(r"^profile: (\S+)", path.read_text(), re.M)):
+        if path.is_file() and (
+            name := re.search(r"^profile: (\S+)", path.read_text("utf-8"), re.M)
+        ):
             found.setdefault(name[1], path.parent)
     return found
 

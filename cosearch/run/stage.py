@@ -38,6 +38,7 @@ from cosearch.run.monitors.choice import monitor_of
 from cosearch.run.origin import versions
 from cosearch.run.progress import Progress
 from cosearch.run.reads import READS
+from cosearch.run.terminal import write_plainly
 
 AXES: dict[str, Callable[[str], Any]] = {
     "row": str,
@@ -121,6 +122,7 @@ def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) ->
     parser.add_argument("--profile", required=True, help="profile of params.yaml")
     for axis in axes:
         parser.add_argument(f"--{axis}", required=True, type=AXES[axis])
+    write_plainly()
     arguments = parser.parse_args()
     for each in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(each) != signal.SIG_IGN:
