@@ -115,7 +115,9 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = write_params(tmp_path, lambda params: None)
     again = "\n  start:\n    like: cosearch\n    label: again\nseed_count:"
     path.write_text(path.read_text().replace("\nseed_count:", again))
-    with pytest.raises(ConfigError, match=r"'start' stands twice.*line") as caught:
+    with pytest.raises(
+        ConfigError, match=r"'start' stands twice in a block, in line \d+ and in line \d+"
+    ) as caught:
         load_settings("tiny", path)
     assert "\n" not in str(caught.value)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cosearch.commands.profile_text import add_plan, add_profile, data_block
 from cosearch.data.formats import SourceRow
-from cosearch.data.own_files import assign_splits, check_corpus, check_questions
+from cosearch.data.own_files import assign_splits, check_corpus, check_questions, record_files
 from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import write_jsonl, write_text
 from cosearch.files.hashes import hash_path
@@ -82,6 +82,7 @@ def make_profile(
     }
     folder = root / "profiles" / name
     write_jsonl(folder / "questions.jsonl", map(_unified, rows, splits))
+    record_files(folder, [f"profiles/{name}/questions.jsonl", place], root)
     places = f"profile: {name}\nroot: ../..\nfolder: profiles/{name}\n"
     write_text(folder / "profile.yaml", f"# See ../../profile.yaml.\n{places}{launch}\n")
     _link(folder, name, like, root)

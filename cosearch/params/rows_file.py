@@ -76,10 +76,14 @@ def profile_folders(root: Path = Path()) -> dict[str, Path]:
 
 def first_profile(root: Path = Path()) -> str:
     """The profile of the root, for what is the same under all. Raises ConfigError outside a
-    project."""
-    for profile in profile_folders(root):
-        return profile
-    raise ConfigError(f"{root / 'profile.yaml'}: no such file; run from the project's root")
+    project, and in a folder of it."""
+    path = root / "profile.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; run from the project's root")
+    way = re.search(r"^root: (.+)$", path.read_text("utf-8"), re.M)
+    if way and way[1].strip() != ".":
+        raise ConfigError(f"{path}: that of one profile; run from the project's root, {way[1]}")
+    return next(iter(profile_folders(root)))
 
 
 def row_command(profile: str, row: str, seed: int | None = None, root: Path = Path()) -> str:

@@ -161,6 +161,17 @@ def test_a_new_run_names_what_is_different(lab: Lab) -> None:
     assert "reward.gamma 0.5 -> 0.4" in said
 
 
+def test_a_new_run_names_the_data_file_that_is_another_one(lab: Lab) -> None:
+    begun(lab)
+    path = lab.folder / "artifacts/tiny/data/dev.jsonl"
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.unlink()
+    path.write_text("".join(lines[1:]), "utf-8")
+    lab.stage(*TRAIN, prepare=kill_at("cosearch.train.loop:assign_credit", 1))
+    said = (lab.folder / ".said-train").read_text("utf-8")
+    assert "artifacts/tiny/data/dev.jsonl changed" in said and "train.jsonl" not in said
+
+
 def test_a_damaged_model_is_not_evaluated(lab: Lab) -> None:
     assert lab.stage(*TRAIN).code == 0
     target = lab.folder / "artifacts/tiny" / TRAINED

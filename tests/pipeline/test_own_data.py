@@ -71,6 +71,11 @@ def test_a_users_folder_comes_to_a_results_table(tmp_path: Path) -> None:
     assert (made / "report/core_1/report.html").is_file()
     lock = yaml.safe_load((project.folder / "profiles/mine/dvc.lock").read_text("utf-8"))
     assert {name for name in lock["stages"] if name.startswith("train@")} == {f"train@{ROW}"}
+    with (tmp_path / "my files" / "corpus.jsonl").open("a", encoding="utf-8") as lines:
+        lines.write('{"id": "new", "title": "New", "text": "A passage of later."}\n')
+    again = ("dvc", "repro", "--single-item", "--force", "profiles/mine/dvc.yaml:data")
+    refused = project.command(*again, check=False)
+    assert "../my files/corpus.jsonl: missing, or another file" in refused.stderr
 
 
 @pytest.mark.extended
