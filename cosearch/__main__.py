@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cosearch.run.terminal import write_plainly
+
 LACKS = (
     "error: the commands need the packages of the pipeline: pip install 'cosearch[cpu]', or"
     " 'cosearch[gpu]' for NVIDIA GPUs (in a clone: make setup); cosearch.core needs none"
@@ -21,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; errors are one line."""
     if find_spec("pydantic") is None:  # every command reads params.yaml with it
         sys.exit(LACKS)
+    write_plainly()
     chosen = _parser().parse_args(arguments)
     try:
         chosen.run(chosen)

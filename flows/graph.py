@@ -106,7 +106,7 @@ def read_changed(targets: Sequence[str]) -> frozenset[str]:
         GraphError: DVC failed.
     """
     command = [*DVC, "status", "--json", "--with-deps", *targets]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     try:
         return frozenset(json.loads(done.stdout))
     except ValueError:
@@ -119,7 +119,8 @@ def read_seconds(names: Iterable[str]) -> dict[str, float]:
     for name in names:
         folder, _, stage = name.rpartition("dvc.yaml:")
         try:
-            profile = re.findall(r"^profile: (\S+)", Path(folder, "profile.yaml").read_text(), re.M)
+            told = Path(folder, "profile.yaml").read_text("utf-8")
+            profile = re.findall(r"^profile: (\S+)", told, re.M)
             record = Path("artifacts", *profile, "timing", f"{stage}.json").read_text("utf-8")
             found[name] = float(json.loads(record)["seconds"]["total"])
         except (OSError, ValueError, LookupError, TypeError):
@@ -140,7 +141,11 @@ def error_line(text: str, code: int) -> str:
 def _ask(*words: str) -> str:
     """Everything that ``dvc`` prints, warnings included. Raises GraphError if it fails."""
     done = subprocess.run(
-        [*DVC, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*DVC, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
     )
     if done.returncode:
         raise GraphError(error_line(done.stdout, done.returncode))

@@ -2,6 +2,7 @@
 
 from cosearch.evaluation.score import write_score
 from cosearch.evaluation.systems import evaluate_system
+from cosearch.files.committed import restore_committed
 from cosearch.run.stage import Stage, run_stage
 
 
@@ -9,8 +10,10 @@ def page(stage: Stage) -> None:
     """Write artifacts/PROFILE/evaluate/PART/seed_SEED/SYSTEM and artifacts/PROFILE/metrics/ROW."""
     row = stage.settings.evaluation(stage.axes["row"])
     target = stage.paths.evaluate(row.part, row.seed, row.system)
+    numbers = stage.paths.score(stage.axes["row"])
+    restore_committed(numbers)
     evaluate_system(stage, row, target)
-    score = write_score(target, stage.paths.score(stage.axes["row"]))
+    score = write_score(target, numbers)
     stage.progress.say(f"{stage.title}: {score}")
 
 

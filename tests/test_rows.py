@@ -115,7 +115,9 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = write_params(tmp_path, lambda params: None)
     again = "\n  start:\n    like: cosearch\n    label: again\nseed_count:"
     path.write_text(path.read_text().replace("\nseed_count:", again))
-    with pytest.raises(ConfigError, match=r"'start' stands twice.*line") as caught:
+    with pytest.raises(
+        ConfigError, match=r"'start' stands twice in a block, in line \d+ and in line \d+"
+    ) as caught:
         load_settings("tiny", path)
     assert "\n" not in str(caught.value)
 
@@ -157,6 +159,14 @@ def test_scopes_chain() -> None:
         assert [end.rpartition("-")[0] for end in ends] == [*PARTS[part]]
         for end in ends:
             assert walked(graph, end) == [*range(int(count))][::-1]
+
+
+def test_a_collection_waits_for_folders_that_rows_make() -> None:
+    graph = tiny().graph
+    assert {one.trained for one in graph.collections.values() if one.seed == 1} == {
+        "train/core/seed_1",
+        "train/more/seed_1",
+    }
 
 
 def walked(graph: GraphRows, name: str) -> list[int]:

@@ -16,7 +16,7 @@ from cosearch.params.checks import check_name
 from cosearch.params.editing import add_entry, read_value
 from cosearch.params.reading import entry_of
 from cosearch.params.rows import RowEntry
-from cosearch.params.rows_file import first_profile
+from cosearch.params.rows_file import first_profile, row_command
 from cosearch.params.settings import load_settings
 
 USUAL_PART: str = RowEntry.model_fields["part"].default
@@ -56,7 +56,8 @@ def add_row(
     return [
         f"rows.{name} written to {path}, like {like}",
         *write_all(root),
-        f"next: make row ROW={name}, or to take it back: python -m cosearch remove-row {name}",
+        f"next: {row_command(profile, name, root=root)}, or to take it back:"
+        f" python -m cosearch remove-row {name}",
     ]
 
 

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from cosearch.commands.console import open_console
 from cosearch.params.overrides import flatten
+from cosearch.params.rows_file import first_profile
 
 ASK = (sys.executable, "-P", "-m", "dvc", "exp", "show", "--json")
 NUMBERS = ("f1", "em", "searches")
@@ -24,8 +25,10 @@ BLANK = "–"
 
 
 def show_experiments() -> None:
-    """Print the experiments of the present commit. Raises ValueError where DVC fails."""
-    done = subprocess.run(ASK, capture_output=True, text=True)
+    """Print the experiments of the present commit. Raises ValueError outside a project, and where
+    DVC fails."""
+    first_profile()
+    done = subprocess.run(ASK, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         raise ValueError(f"dvc exp show: {done.stderr.strip() or done.returncode}")
     lines = [line for entry in json.loads(done.stdout) for line in lines_of(entry)]

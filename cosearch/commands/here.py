@@ -9,6 +9,7 @@ from rich.markdown import Markdown
 from cosearch.commands.console import open_console
 from cosearch.files.artifacts import Paths
 from cosearch.params.rows import HERE
+from cosearch.params.rows_file import row_command
 from cosearch.params.settings import Settings, load_settings
 from cosearch.report.write import write_report
 from cosearch.statistics.results import ResultSet
@@ -32,7 +33,8 @@ def show_rows(profile: str, row: str | None = None) -> None:
         others = {name: found[:1] for name, found in others.items()}
     if others:
         open_console().print(Markdown(beside_table(results, others).markdown()))
-    print_absent(results, settings.rows if row is None else [row, *references(settings, row)])
+    wanted = settings.rows if row is None else [row, *references(settings, row)]
+    print_absent(results, wanted, profile)
 
 
 def report_rows(profile: str) -> None:
@@ -43,7 +45,7 @@ def report_rows(profile: str) -> None:
     settings, paths = load_settings(profile), Paths(profile)
     found = gather(settings, paths, HERE)
     write_report(paths, found, paths.report(HERE))
-    print_absent(found.results, settings.rows)
+    print_absent(found.results, settings.rows, profile)
     print(f"report: {paths.report(HERE) / 'report.html'}")
 
 
@@ -56,8 +58,8 @@ def references(settings: Settings, name: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def print_absent(results: ResultSet, wanted: Iterable[str]) -> None:
+def print_absent(results: ResultSet, wanted: Iterable[str], profile: str) -> None:
     """Print a line that names those of ``wanted`` that were not made here, if there are any."""
     if names := [name for name in wanted if not results.knows_all(name)]:
-        more = f"; `make row ROW={names[0]}` makes the first one"
+        more = f"; `{row_command(profile, names[0])}` makes the first one"
         print(f"not made here: {', '.join(names)}{more}")

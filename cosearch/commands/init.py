@@ -13,15 +13,14 @@ from pathlib import Path
 
 from cosearch.commands.profile_text import add_plan, add_profile, data_block
 from cosearch.data.formats import SourceRow
-from cosearch.data.own_files import assign_splits, check_corpus, check_questions
+from cosearch.data.own_files import assign_splits, check_corpus, check_questions, record_files
 from cosearch.data.world_questions import SPLITS
 from cosearch.files.artifacts import write_jsonl, write_text
 from cosearch.files.hashes import hash_path
 from cosearch.files.model_record import record_models
+from cosearch.params.checks import NAME
 from cosearch.params.rows_file import write_rows
-from cosearch.params.settings import load_settings
-
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+from cosearch.params.settings import Settings, load_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +60,11 @@ def make_profile(
     Raises:
         ValueError: the name is malformed or taken, or a file has faulty or too few rows.
     """
-    _check_name(name, like, root)
+    settings = load_settings(like, root / "params.yaml")
+    _check_name(name, settings, root)
     rows = check_questions(questions)
     sizes = check_corpus(corpus)
-    needed = load_settings(like, root / "params.yaml").method().rollout.top_n
+    needed = settings.method().rollout.top_n
     if len(sizes) < needed:
         raise ValueError(f"{corpus}: {len(sizes)} passages, but a search asks for {needed}")
     splits = assign_splits(rows)
@@ -82,6 +82,7 @@ def make_profile(
     }
     folder = root / "profiles" / name
     write_jsonl(folder / "questions.jsonl", map(_unified, rows, splits))
+    record_files(folder, [f"profiles/{name}/questions.jsonl", place], root)
     places = f"profile: {name}\nroot: ../..\nfolder: profiles/{name}\n"
     write_text(folder / "profile.yaml", f"# See ../../profile.yaml.\n{places}{launch}\n")
     _link(folder, name, like, root)
@@ -90,11 +91,10 @@ def make_profile(
     return NewProfile(name, counts, len(sizes), _record(name, folder, root))
 
 
-def _check_name(name: str, like: str, root: Path) -> None:
+def _check_name(name: str, settings: Settings, root: Path) -> None:
     """Raises ValueError for a name that is malformed or taken."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ValueError(f"--name {name!r}: a name has lower case letters, digits and underscores")
-    settings = load_settings(like, root / "params.yaml")
     if name in settings.file.profiles or (root / "profiles" / name).exists():
         raise ValueError(f"profile {name!r} is there already; choose another --name")
 

@@ -27,6 +27,8 @@ STAGES = ("train", "gate", "evaluate")
 """The stages that have an instance for a row."""
 SHOWING = ("oracle_gap@", "tables@", "report@")
 """The stages whose outputs show rows, for a scope."""
+LOGS = Path(".runs") / "logs"
+"""Folder of the logs of flows.side_by_side, those of a profile below the folder of its graph."""
 KEPT = "DVC's cache keeps the outputs; `dvc gc --workspace` frees all that no present stage uses"
 
 
@@ -51,7 +53,7 @@ class Traces:
             if place.is_dir() and not place.is_symlink():
                 shutil.rmtree(place)
             else:
-                place.unlink(missing_ok=True)  # the profiles share the logs of flows.side_by_side
+                place.unlink()
         if not self.entries:
             return
         text = (self.folder / LOCK).read_text("utf-8")
@@ -78,7 +80,7 @@ def remove_row(name: str, *, ask: bool) -> None:
     ]
     first, last = entry_lines(text, "rows", name)
     print(f"params.yaml: rows.{name}, lines {first} to {last}, and what every rows.yaml says of it")
-    for line in dict.fromkeys(line for traces in found for line in traces.lines()):
+    for line in (line for traces in found for line in traces.lines()):
         print(line)
     print(KEPT)
     if ask and not agreed():
@@ -130,6 +132,7 @@ def traces_of(settings: Settings, folder: Path, name: str) -> Traces:
             raise ValueError(f"{settings.profile}/{title} runs now; wait for it or stop it")
     places = [place for system, seed in rows for place in _of_row(paths, system, seed)]
     places += [place for title in titles for place in _of_stage(paths, title)]
+    places += [LOGS / folder / f"{title}.log" for title in titles]
     there = [place for place in places if place.exists()]
     return Traces(settings.profile, folder, [one for one in titles if one in recorded], there)
 
@@ -147,7 +150,6 @@ def _of_stage(paths: Paths, title: str) -> Iterator[Path]:
     yield paths.timing(title)
     yield paths.run(title, "lease").parent
     yield paths.journal(title)
-    yield paths.journal(title).parent.with_name(f"{title}.log")  # of flows.side_by_side
     yield SCALARS / paths.profile / title  # of TensorBoard
 
 
@@ -156,7 +158,7 @@ def renew(traces: Traces) -> None:
     which tables were made with it."""
     target, paths = graph_target(traces.profile, "identity"), Paths(traces.profile)
     command = [sys.executable, "-m", "dvc", "repro", "-q", target]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         told = f"`dvc repro {target}` failed: {done.stderr or done.stdout}"
         raise ValueError(f"the row is removed, and the identities are as before: {told}")

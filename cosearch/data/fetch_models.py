@@ -111,7 +111,10 @@ def _convert(source: Path, target: Path, dtype: str) -> None:
 
 
 def _run(arguments: Sequence[str], complaint: str) -> None:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    command = [sys.executable, *arguments]
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ValueError(f"{complaint}: {last}")

@@ -6,7 +6,7 @@ stage ``data`` too, because both read with the same reader.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, islice
 from pathlib import Path
 from typing import TypeVar
@@ -17,11 +17,33 @@ from cosearch.data.passages import open_style, passages_of, read_passages
 from cosearch.data.questions import RowReader, order_key, question_key
 from cosearch.data.records import Numbered, Record, read_records
 from cosearch.data.world_questions import SPLITS
+from cosearch.files.artifacts import read_json, write_json
+from cosearch.files.hashes import hash_path
 
 SHOWN_FAULTS = 5
 SHARES = (0.6, 0.8, 1.0)
 """Cumulative shares of train, dev and test in hash order, for rows that name no split."""
+FILES = "files.json"
+"""File beside the profile.yaml of such a profile, with the hashes of what was checked."""
 Parsed = TypeVar("Parsed")
+
+
+def record_files(folder: Path, files: Iterable[str], root: Path) -> None:
+    """Write the hashes of the checked ``files``, relative to ``root``, beside the profile.yaml in
+    ``folder``."""
+    write_json(folder / FILES, {name: hash_path(root / name) for name in files})
+
+
+def check_files(folder: Path) -> None:
+    """Hold the files against their record beside the profile.yaml in ``folder``, if there is one.
+    Raises ValueError that names the first file that is another one now."""
+    record = folder / FILES
+    for name, sum in (read_json(record) if record.is_file() else {}).items():
+        if not Path(name).exists() or hash_path(Path(name)) != sum:
+            raise ValueError(
+                f"{name}: missing, or another file than `init` has checked; put that one back, or"
+                " run `python -m cosearch init` again under another --name"
+            )
 
 
 def check_questions(path: Path) -> list[tuple[str, SourceRow]]:

@@ -21,6 +21,7 @@ from cosearch.files.artifacts import Paths
 from cosearch.methods.bundle import METHODS
 from cosearch.params import blocks
 from cosearch.params.derived import BASE
+from cosearch.params.rows_file import row_command
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
 from cosearch.rollouts.deadline import Supervision
@@ -30,8 +31,6 @@ from cosearch.rollouts.wiring import Parts, engines_of
 
 FREE = "asked"
 """Data set of a question that stands in no test set. It has no golds."""
-MADE = "tiny"
-"""Profile whose rows the Makefile makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +152,7 @@ def _start(settings: Settings, paths: Paths, name: str) -> Trained:
     row = settings.evaluation(name)
     system, needed = settings.system(row.system), paths.needed(row.needs)
     if system.variant != BASE and not (needed / "trained.json").is_file():
-        command = f"make row ROW={system.variant} SEED={row.seed}"
-        if settings.profile != MADE:
-            of = f"--profile {settings.profile} --seed {row.seed} {system.variant}"
-            command = f"python -m cosearch row {of}"
+        command = row_command(settings.profile, system.variant, row.seed)
         raise ValueError(f"{name} is not trained here: no {needed}; run `{command}`")
     trained = start_of(Parts.of(settings, {}), system, needed)
     if trained.diverged:

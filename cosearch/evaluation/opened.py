@@ -10,7 +10,7 @@ from cosearch.params import rows
 from cosearch.params.derived import BASE
 from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
-from cosearch.rollouts.pipelines import MODEL_RANKERS
+from cosearch.rollouts.pipelines import roles_under
 from cosearch.rollouts.policy import Policy
 from cosearch.rollouts.roles import open_policies
 from cosearch.rollouts.trained import Trained, read_trained
@@ -45,8 +45,7 @@ def open_system(
     add stages to its pipeline that change nothing, such as one that tells what it sees."""
     system = settings.system(row.system)
     parts = Parts.of(settings, settings.overrides_of(row.system))
-    roles = ("agent", "ranker") if system.ranker in MODEL_RANKERS else ("agent",)
-    folders = {role: trained.models[role] for role in roles}
+    folders = {role: trained.models[role] for role in roles_under(system.ranker)}
     policies = open_policies(parts, system.ranker, folders)
     seed = derive(row.seed, "evaluate")
     play = greedy_player(parts, system.method, system.ranker, policies, seed, around)

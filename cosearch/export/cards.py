@@ -121,5 +121,7 @@ def commit() -> str:
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(("git", *words), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ("git", *words), capture_output=True, encoding="utf-8", errors="replace", check=True
+    )
     return done.stdout.strip()

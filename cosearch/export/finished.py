@@ -9,9 +9,9 @@ from cosearch.files.artifacts import SKIPPED, Paths, read_json
 from cosearch.files.hashes import check_hashes, hash_file
 from cosearch.params.derived import FIXED_RANKER
 from cosearch.params.rows import Training
-from cosearch.params.rows_file import profile_folders
+from cosearch.params.rows_file import profile_folders, row_command
 from cosearch.params.settings import Settings
-from cosearch.rollouts.pipelines import MODEL_RANKERS
+from cosearch.rollouts.pipelines import roles_under
 from cosearch.rollouts.trained import read_trained
 from cosearch.run.lock import LOCK, hashes_in, is_of, read_lock
 from cosearch.statistics.results import Result, read_results
@@ -75,17 +75,18 @@ def read_finished(settings: Settings, name: str) -> FinishedRow:
     if not all(
         path.is_file() for path in (train / "trained.json", evaluated / "metrics.json", gate)
     ):
-        raise ValueError(f"{name}: not trained and evaluated here; run `make row ROW={name}`")
+        command = row_command(settings.profile, row.variant, row.seed)
+        raise ValueError(f"{name}: not trained and evaluated here; run `{command}`")
     verdict = {(row.variant, row.seed): read_json(gate)}
     if why := withheld(settings.systems, verdict).get(row.variant):
         raise ValueError(f"{name}: {why}")
-    _check_recorded(paths, name, train)
+    _check_recorded(paths, row, train)
     files = read_json(train / "trained.json")["files"]
     check_hashes(train, files, "train the variant again")
     system = settings.systems[row.variant]
     identities = {stage: paths.identity(f"{stage}@{name}") for stage in STAGES}
     told = {stage: read_json(path) for stage, path in identities.items()}
-    roles = ("agent", "ranker") if system.ranker in MODEL_RANKERS else ("agent",)
+    roles = roles_under(system.ranker)
     trained = read_trained(train)
     return FinishedRow(
         name=name,
@@ -118,10 +119,10 @@ def _base(paths: Paths, trained: Mapping[str, Any], role: str, seed: int) -> tup
     return folder, trained["models"][folder]
 
 
-def _check_recorded(paths: Paths, name: str, train: Path) -> None:
+def _check_recorded(paths: Paths, row: Training, train: Path) -> None:
     """Raises ValueError unless dvc.lock says that the identities that lie here made the outputs,
     and that the models that lie here were evaluated."""
-    folder = profile_folders()[paths.profile]
+    folder, name = profile_folders()[paths.profile], f"{row.variant}-{row.seed}"
     stages = read_lock(folder)
     trained, evaluated = (stages.get(f"{stage}@{name}", {}) for stage in STAGES)
     made_by = (
@@ -133,5 +134,5 @@ def _check_recorded(paths: Paths, name: str, train: Path) -> None:
     if not all(made_by) or made != read:
         raise ValueError(
             f"{name}: {folder / LOCK} does not say that its models and results are those of the "
-            f"present parameters; run `make row ROW={name}`"
+            f"present parameters; run `{row_command(paths.profile, row.variant, row.seed)}`"
         )

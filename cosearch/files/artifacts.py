@@ -6,7 +6,6 @@ the report reads them.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -288,11 +287,11 @@ def read_frame(path: Path, schema: pl.Schema | None = None) -> pl.DataFrame:
 
 
 def move_folder(source: Path, target: Path) -> None:
-    """Replace ``target`` by ``source`` with one rename, without a copy."""
-    for path in (*source.rglob("*"), source):
-        durable.sync(path)
+    """Replace ``target``, or the folder that it links to, by ``source``, from any disk.
+
+    Raises OSError that names ``target``.
+    """
     with named(target):
-        shutil.rmtree(target, ignore_errors=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source.replace(target)
-        durable.sync(target.parent)
+        place = target.resolve()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        durable.replace_folder(source, place)

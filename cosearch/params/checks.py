@@ -20,7 +20,8 @@ from cosearch.params.rows import RankerKind, RoleName, Row
 if TYPE_CHECKING:
     from cosearch.params.settings import Settings
 
-ROW_NAME = re.compile(r"[a-z][a-z0-9_]*")
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+"""What rows and profiles may be called: commands, files and DVC's targets hold these names."""
 SETTABLE = (Train, Agent, Ranker, Models)
 """Blocks of a profile that a row may override, beside the method."""
 SECTIONS = {*Method.model_fields, *(kind.__name__.lower() for kind in SETTABLE)}
@@ -80,7 +81,7 @@ def _check_rows(settings: "Settings") -> None:
 
 def check_name(name: str) -> None:
     """Raises ConfigError for a name that no row may have."""
-    if not ROW_NAME.fullmatch(name) or name == BASE:
+    if not NAME.fullmatch(name) or name == BASE:
         rule = f"lower case letters, digits and underscores, and is not {BASE!r}"
         raise ConfigError(f"rows.{name}: a name has {rule}")
 

@@ -4,7 +4,7 @@ params.yaml says each row once. This module computes the rest, because DVC canno
 the result from ``rows.yaml``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from cosearch.params.rows import (
     Evaluation,
     GridRow,
     GridTable,
+    PartName,
     RankerKind,
     Row,
     System,
@@ -40,11 +41,15 @@ takes their place when the agent is measured."""
 
 class Collection(Section):
     """All rows of a part at a seed. ``before`` is the output of the collection of the seed before
-    this one, so that the last one stands for all of them."""
+    this one, so that the last one stands for all of them. ``evaluated``, ``gates`` and ``trained``
+    are the folders of the rows, or an output that is always there where no row makes such one."""
 
     part: str
     seed: int
     before: str
+    evaluated: str
+    gates: str
+    trained: str
 
 
 class ScopeRows(Section):
@@ -176,7 +181,7 @@ def graph_of(rows: Mapping[str, Row], systems: Mapping[str, System], seeds: int)
             for name, system in systems.items()
             for seed in range(seeds)
         },
-        collections=dict(_collections(seeds)),
+        collections=dict(_collections(rows.values(), parts.values(), seeds)),
         scopes=dict(_scopes(seeds)),
     )
 
@@ -191,11 +196,29 @@ def _models_of(system: System, rows: Mapping[str, Row], seed: int) -> str:
     return f"train/{rows[system.variant].part}/seed_{seed}/{system.variant}"
 
 
-def _collections(seeds: int) -> Iterator[tuple[str, Collection]]:
+def _collections(
+    rows: Iterable[Row], evaluated: Iterable[PartName], seeds: int
+) -> Iterator[tuple[str, Collection]]:
+    """``evaluated`` holds the part of each system."""
+    learning = {row.part for row in rows if row.is_trained}
+    holders = {"evaluate": {*evaluated}, "gate": learning, "train": learning}
     for part in PARTS["all"]:
         for seed in range(seeds):
-            before = f"collected/{part}-{seed - 1}.json" if seed else UNTRAINED
-            yield f"{part}-{seed}", Collection(part=part, seed=seed, before=before)
+            places = {
+                kind: f"{kind}/{part}/seed_{seed}" if part in parts else UNTRAINED
+                for kind, parts in holders.items()
+            }
+            yield (
+                f"{part}-{seed}",
+                Collection(
+                    part=part,
+                    seed=seed,
+                    before=f"collected/{part}-{seed - 1}.json" if seed else UNTRAINED,
+                    evaluated=places["evaluate"],
+                    gates=places["gate"],
+                    trained=places["train"],
+                ),
+            )
 
 
 def _scopes(seeds: int) -> Iterator[tuple[str, ScopeRows]]:

@@ -74,12 +74,13 @@ def load_yaml(text: str) -> Any:
 
 def _check_keys(node: Any) -> None:
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        lines: dict[str, int] = {}
         for key, value in node.value:
-            if (name := str(key.value)) in seen:
-                place = f"line {key.start_mark.line + 1}"
-                raise yaml.YAMLError(f"{name!r} stands twice in a block, again in {place}")
-            seen.add(name)
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                places = f"in line {lines[name]} and in line {line}"
+                raise yaml.YAMLError(f"{name!r} stands twice in a block, {places}; keep one")
+            lines[name] = line
             _check_keys(value)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:

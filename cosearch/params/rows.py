@@ -223,13 +223,14 @@ class Tables(Section):
 
 
 class Statistics(Section):
-    """The bootstrap."""
+    """The bootstrap. A set with fewer than ``min_questions`` questions gives no verdict."""
 
     level: Annotated[float, Field(gt=0, lt=1)]
     draws: Positive
     seed: int
     resample_seeds: bool
     power: Annotated[float, Field(gt=0, lt=1)]
+    min_questions: Positive
 
 
 def complete(entries: Mapping[str, RowEntry]) -> dict[str, Row]:

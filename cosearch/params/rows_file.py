@@ -67,17 +67,31 @@ def profile_folders(root: Path = Path()) -> dict[str, Path]:
     """Profile -> the folder whose profile.yaml names it, for every pipeline of the project."""
     found: dict[str, Path] = {}
     for path in [root / "profile.yaml", *sorted((root / "profiles").glob("*/profile.yaml"))]:
-        if path.is_file() and (name := re.search(r"^profile: (\S+)", path.read_text(), re.M)):
+        if path.is_file() and (
+            name := re.search(r"^profile: (\S+)", path.read_text("utf-8"), re.M)
+        ):
             found.setdefault(name[1], path.parent)
     return found
 
 
 def first_profile(root: Path = Path()) -> str:
     """The profile of the root, for what is the same under all. Raises ConfigError outside a
-    project."""
-    for profile in profile_folders(root):
-        return profile
-    raise ConfigError(f"{root / 'profile.yaml'}: no such file; run from the project's root")
+    project, and in a folder of it."""
+    path = root / "profile.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file; run from the project's root")
+    way = re.search(r"^root: (.+)$", path.read_text("utf-8"), re.M)
+    if way and way[1].strip() != ".":
+        raise ConfigError(f"{path}: that of one profile; run from the project's root, {way[1]}")
+    return next(iter(profile_folders(root)))
+
+
+def row_command(profile: str, row: str, seed: int | None = None, root: Path = Path()) -> str:
+    """The command that trains and evaluates a row, at its first seed unless another is named."""
+    words = {"ROW": row, "SEED": seed, "PROFILE": profile}
+    if profile == first_profile(root):
+        del words["PROFILE"]
+    return " ".join(["make row", *(f"{n}={w}" for n, w in words.items() if w is not None)])
 
 
 def graph_target(profile: str, stage: str, root: Path = Path()) -> str:

@@ -87,6 +87,11 @@ MODEL_RANKERS: Mapping[str, Callable[[Tools], ModelRanker]] = {
 """Ranker kinds that are policies, and what makes their stage."""
 
 
+def roles_under(kind: str) -> tuple[str, ...]:
+    """The roles that models play when a row with a ranker of ``kind`` is evaluated."""
+    return ("agent", "ranker") if kind in MODEL_RANKERS else ("agent",)
+
+
 def _retriever(tools: Tools) -> RetrieverStage:
     rollout = tools.method.rollout
     return RetrieverStage(top_n=rollout.top_n, top_k=rollout.top_k)

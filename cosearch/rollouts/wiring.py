@@ -26,7 +26,7 @@ from cosearch.engines.policies.build import (
     build_sampler,
     build_trainer,
 )
-from cosearch.files.hashes import hash_folder, hash_folders
+from cosearch.files.hashes import hash_files, hash_folders
 from cosearch.methods.bundle import METHODS
 from cosearch.params import blocks
 from cosearch.params.method import Method
@@ -216,11 +216,7 @@ def open_run(
     told = {
         "settings": stage.identity.settings,
         "models": stage.identity.models,
-        "inputs": {
-            "data": hash_folder(stage.paths.data),
-            "index": hash_folder(stage.paths.index),
-            **models,
-        },
+        "inputs": {**_file_hashes(stage.paths.data), **_file_hashes(stage.paths.index), **models},
     }
     name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
     folder = stage.paths.run(stage.title, name)
@@ -228,3 +224,8 @@ def open_run(
         if store.notice:
             stage.progress.say(f"{stage.title}: {store.notice}")
         yield store
+
+
+def _file_hashes(folder: Path) -> dict[str, str]:
+    """Hash of every file below ``folder`` by its path, so that the one that changed is named."""
+    return {(folder / name).as_posix(): sum for name, sum in hash_files(folder).items()}

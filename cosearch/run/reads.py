@@ -130,7 +130,7 @@ def _evaluate(settings: Settings, axes: Mapping[str, Any]) -> Told:
 
 
 def _collected(settings: Settings, axes: Mapping[str, Any]) -> Told:
-    return {}
+    return {"rows": settings.graph.collections[axes["rows"]]}
 
 
 def _tables(settings: Settings, axes: Mapping[str, Any]) -> Told:

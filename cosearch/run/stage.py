@@ -38,6 +38,7 @@ from cosearch.run.monitors.choice import monitor_of
 from cosearch.run.origin import versions
 from cosearch.run.progress import Progress
 from cosearch.run.reads import READS
+from cosearch.run.terminal import write_plainly
 
 AXES: dict[str, Callable[[str], Any]] = {
     "row": str,
@@ -121,6 +122,7 @@ def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) ->
     parser.add_argument("--profile", required=True, help="profile of params.yaml")
     for axis in axes:
         parser.add_argument(f"--{axis}", required=True, type=AXES[axis])
+    write_plainly()
     arguments = parser.parse_args()
     for each in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(each) != signal.SIG_IGN:
@@ -152,6 +154,7 @@ def _run(
     check_rows(settings, profile_folders().get(arguments.profile, Path()))
     values = {axis: getattr(arguments, axis) for axis in axes}
     paths = Paths(arguments.profile)
+    check_place(paths.root)
     title = title_of(name, values)
     identity = Identity(title, {}, {}, {})
     if name in READS:
@@ -181,6 +184,18 @@ def _run(
         "threads": os.environ.get("OMP_NUM_THREADS"),
     }
     write_json(paths.timing(title), record)
+
+
+def check_place(outputs: Path) -> None:
+    """Raises ValueError where a link leads the folder ``outputs``, or a folder in it, out of the
+    project: DVC refuses such outputs, and it does so when they are computed."""
+    project = Path.cwd().resolve()
+    for place in (outputs, *sorted(outputs.glob("*/"))):
+        if not place.resolve().is_relative_to(project):
+            raise ValueError(
+                f"{place}: a link to {place.resolve()}, and DVC records no outputs outside the"
+                f" project; mount that folder there (mount --bind), or link .runs instead"
+            )
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

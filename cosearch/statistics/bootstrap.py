@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from cosearch.params.rows import Statistics
 
+TOO_FEW = "too few questions"
+"""The verdict where a set has fewer questions than ``statistics.min_questions``."""
 _CHUNK = 512
 """Number of draws made at once. It bounds memory and leaves the random numbers as they are."""
 
@@ -27,17 +29,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A difference (left minus right), its percentile interval and its standard error."""
+    """A difference (left minus right), its percentile interval and its standard error. ``enough``:
+    every set has the questions that a verdict needs."""
 
     estimate: float
     low: float
     high: float
     level: float
     standard_error: float
+    enough: bool
 
     @property
     def verdict(self) -> str:
-        """``above 0``, ``below 0`` or ``spans 0``; an interval with a bound at 0 spans it."""
+        """``above 0``, ``below 0`` or ``spans 0``, or ``TOO_FEW``; an interval with a bound at 0
+        spans it."""
+        if not self.enough:
+            return TOO_FEW
         if self.low > 0:
             return "above 0"
         return "below 0" if self.high < 0 else "spans 0"
@@ -58,7 +65,7 @@ def paired_interval(
     and the statistic is the average of set means with ``weights`` (default: equal, which is macro),
     the number a table prints. With ``statistics.resample_seeds`` seeds are drawn as well, so that
     the interval also covers the variation between trainings. Raises ValueError for shapes
-    that do not pair, no question, or strata without weight.
+    that do not pair, no question, a value that is no number, or strata without weight.
     """
     difference = _paired(left, right)
     rng = Generator(PCG64(statistics.seed))
@@ -74,7 +81,8 @@ def paired_interval(
     estimate = sum(
         weight * _total(_seed_mean(rows, every))[0] / len(rows) for weight, rows in parts
     )
-    return _interval(float(estimate), np.concatenate(drawn), statistics.level)
+    fewest = min(len(rows) for _, rows in parts)
+    return _interval(float(estimate), np.concatenate(drawn), statistics, fewest)
 
 
 def ratio_interval(
@@ -86,7 +94,8 @@ def ratio_interval(
 
     Each side is (hits, calls), both of shape (questions,) or (questions, seeds). Hit@k given I_ans
     has as many calls per question as the agent made, so it is a ratio, not a mean. Draws without a
-    call on one side are left out. Raises ValueError if a side has no call at all.
+    call on one side are left out. Questions without a call do not count for a verdict. Raises
+    ValueError if a side has no call at all.
     """
     sides = [_table(part) for part in (*left, *right)]
     if len({part.shape for part in sides}) != 1:
@@ -101,7 +110,8 @@ def ratio_interval(
     total = _total(_seed_sums(sides, range(sides[0].shape[1])))[np.newaxis, :]
     values = np.concatenate(drawn)
     finite = values[np.isfinite(values)]
-    return _interval(float(_ratio_difference(total)[0]), finite, statistics.level)
+    fewest = min(int(calls.any(axis=1).sum()) for calls in (sides[1], sides[3]))
+    return _interval(float(_ratio_difference(total)[0]), finite, statistics, fewest)
 
 
 def minimal_detectable_effect(standard_error: float, *, level: float, power: float) -> float:
@@ -115,11 +125,14 @@ def minimal_detectable_effect(standard_error: float, *, level: float, power: flo
 
 
 def _table(values: Floats) -> Floats:
-    """(questions, seeds) of either shape. Raises ValueError for another one, or no question."""
+    """(questions, seeds) of either shape. Raises ValueError for another one, no question, or a
+    value that is no number."""
     table = np.asarray(values, dtype=np.float64)
     table = table[:, np.newaxis] if table.ndim == 1 else table
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"shape {np.shape(values)} is not questions, or questions x seeds")
+    if lost := int((~np.isfinite(table)).sum()):
+        raise ValueError(f"{lost} of {table.size} values are NaN, null or infinite")
     return table
 
 
@@ -194,7 +207,10 @@ def _ratio_difference(sums: Floats) -> Floats:
     return difference
 
 
-def _interval(estimate: float, drawn: Floats, level: float) -> Interval:
+def _interval(estimate: float, drawn: Floats, statistics: Statistics, fewest: int) -> Interval:
+    """``fewest``: questions of the smallest set."""
+    level = statistics.level
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     error = float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
-    return Interval(estimate, float(low), float(high), level, error)
+    enough = fewest >= statistics.min_questions
+    return Interval(estimate, float(low), float(high), level, error, enough)

@@ -17,6 +17,7 @@ from cosearch.files.artifacts import read_frame, read_json
 from cosearch.files.hashes import check_hashes
 from cosearch.params import rows
 from cosearch.scores.averages import Average
+from cosearch.scores.metrics import SCORES
 from cosearch.statistics.scope import Scope
 
 NOT_RUN = "not run"
@@ -38,9 +39,44 @@ class Result:
     calls: pl.DataFrame
 
     def mean(self, column: str, dataset: str) -> float:
-        """Mean of a predictions column over one data set."""
+        """Mean of a predictions column over one data set. Raises ValueError for a set without
+        questions."""
         values = self.predictions.filter(pl.col("dataset") == dataset)[column].to_list()
+        if not values:
+            raise ValueError(f"{self.name}: no question of {dataset} was evaluated")
         return fsum(values) / len(values)
+
+    @property
+    def name(self) -> str:
+        """The row at its seed, as commands name it: ``cosearch-0``."""
+        return f"{self.system}-{self.seed}"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of questions per data set."""
+        return dict(self.predictions.group_by("dataset").len().sort("dataset").iter_rows())
+
+    def check_sets(self, wanted: Iterable[str]) -> None:
+        """Raises ValueError that names the first of the data sets ``wanted`` without a question."""
+        for dataset in wanted:
+            if not self.counts.get(dataset):
+                raise ValueError(
+                    f"{self.name}: 0 questions of {dataset}, which the profile evaluates; evaluate"
+                    " the row again"
+                )
+
+    def check_scores(self) -> None:
+        """Raises ValueError that names the first data set with a score that is NaN or null."""
+        finite = pl.col(SCORES).is_finite().fill_null(False)
+        lost = self.predictions.filter(~pl.all_horizontal(finite))
+        if lost.is_empty():
+            return
+        dataset = lost["dataset"][0]
+        count = lost.filter(dataset=dataset).height
+        raise ValueError(
+            f"{self.name}: {count} of {self.counts[dataset]} questions of {dataset} have a score"
+            " that is NaN or null; evaluate the row again"
+        )
 
 
 @dataclass(frozen=True)
@@ -84,8 +120,7 @@ class ResultSet:
     @property
     def question_counts(self) -> dict[str, int]:
         """Number of questions per data set; empty where nothing was run."""
-        frame = self.evaluated[0].predictions if self.evaluated else None
-        return {} if frame is None else dict(frame.group_by("dataset").len().iter_rows())
+        return self.evaluated[0].counts if self.evaluated else {}
 
     @property
     def average(self) -> Average:
@@ -170,7 +205,9 @@ def check_comparable(
             if left != right:
                 raise ValueError(f"{names} differ in {name}: {left!r}, {right!r}")
         if not questions(first).equals(questions(other)):
-            raise ValueError(f"{names} were evaluated on different questions")
+            raise ValueError(
+                f"{names} were evaluated on different questions{_uneven(first, other)}"
+            )
         identity = (other.system, other.seed, *(other.key.get(name) for name in sorted(free)))
         if identity in seen:
             raise ValueError(f"{other.system} (seed {other.seed}) is there twice")
@@ -182,6 +219,17 @@ def check_comparable(
 def questions(result: Result) -> pl.DataFrame:
     """The questions of a result: columns data set and id, sorted by both."""
     return result.predictions.select("dataset", "question_id").sort("dataset", "question_id")
+
+
+def _uneven(first: Result, other: Result) -> str:
+    """The data sets of which two results have other numbers of questions, with these numbers."""
+    left, right = first.counts, other.counts
+    sets = sorted(left.keys() | right.keys())
+    pairs = {name: (left.get(name, 0), right.get(name, 0)) for name in sets}
+    told = [
+        f"{name} {ours} and {theirs}" for name, (ours, theirs) in pairs.items() if ours != theirs
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def set_means(results: Sequence[Result], column: str, names: Iterable[str]) -> dict[str, float]:
@@ -212,10 +260,12 @@ def _read_result(folder: Path) -> Result:
     record = read_json(folder / "metrics.json")
     check_hashes(folder, record["files"], "evaluate the system again")
     system, seed = row_of(folder)
-    return Result(
+    found = Result(
         system,
         seed,
         record["key"],
         read_frame(folder / "predictions.parquet"),
         read_frame(folder / "calls.parquet"),
     )
+    found.check_scores()
+    return found

@@ -55,14 +55,14 @@ def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
     """
     method, grid = settings.method(), settings.section(blocks.Evaluate).k_grid
     file, known, top_k = settings.file, settings.systems, method.rollout.top_k
+    every = read_results(paths.of_scope("evaluate", scope_name))
+    evaluated = [result for result in every if result.system in known]
+    for result in evaluated:
+        result.check_sets(evaluated_sets(settings))
     gates = {row: one for row, one in read_gates(paths, scope_name).items() if row[0] in known}
     return Evidence(
         results=ResultSet(
-            evaluated=[
-                result
-                for result in read_results(paths.of_scope("evaluate", scope_name))
-                if result.system in known
-            ],
+            evaluated=evaluated,
             scope=scope_of(settings),
             status=read_statuses(paths, scope_name) | withheld(known, gates),
             statistics=file.statistics,
@@ -81,6 +81,16 @@ def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
             for name, variant in settings.variants.items()
         },
     )
+
+
+def evaluated_sets(settings: Settings) -> list[str]:
+    """The data sets that have questions in the split that is evaluated."""
+    data, split = settings.section(blocks.Data), settings.section(blocks.Evaluate).split
+    return [
+        name
+        for name, row in data.sets.items()
+        if getattr(row, split) != 0 and (data.source == "world" or split in row.files)
+    ]
 
 
 def scope_of(settings: Settings) -> Scope:

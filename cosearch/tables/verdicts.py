@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from cosearch.paper.published import main_cells, methods
 from cosearch.params.rows import TableBlock, TableRow
 from cosearch.scores.averages import single_sets
-from cosearch.statistics.bootstrap import Interval
+from cosearch.statistics.bootstrap import TOO_FEW, Interval
 from cosearch.statistics.comparisons import value_interval
 from cosearch.statistics.results import ResultSet
 from cosearch.tables.layout import Column, PrintedRow, Table
@@ -15,10 +15,12 @@ PRINTED_HALF = 5e-4
 
 
 def verdict(paper: float, ours: Interval) -> str:
-    """Where ours stands: ``agrees``, ``below`` or ``above`` the published number.
+    """Where ours stands: ``agrees``, ``below`` or ``above`` the published number, or ``TOO_FEW``.
 
     It agrees when some value that prints as ``paper`` lies in the interval of ours.
     """
+    if not ours.enough:
+        return TOO_FEW
     if ours.high < paper - PRINTED_HALF:
         return "below"
     return "above" if ours.low > paper + PRINTED_HALF else "agrees"

@@ -38,7 +38,7 @@ def test_an_added_row_is_an_entry_and_nothing_else_changes(
 ) -> None:
     before = files(project)
     main([*NEW, "train.agent_lr=1e-5", "--label", "w/o gate", "--tables", "ablations,groups"])
-    assert "make row ROW=no_gate" in capsys.readouterr().out
+    assert "next: make row ROW=no_gate, or" in capsys.readouterr().out
     settings = load_settings("tiny")
     row = settings.rows["no_gate"]
     assert row.set == {"reward.gamma": 0, "train.agent_lr": 1e-5} and row.part == "more"

@@ -15,6 +15,7 @@ from cosearch.commands import doctor, machine
 from cosearch.commands.init import make_profile
 from cosearch.commands.profile_text import add_profile
 from cosearch.data.assemble import assemble, read_questions
+from cosearch.data.own_files import check_files
 from cosearch.files.artifacts import Paths, read_json
 from cosearch.files.hashes import hash_folder
 from cosearch.params import blocks
@@ -57,6 +58,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def init(*more: str) -> None:
     files = ("--questions", "../mine/q.jsonl", "--corpus", "../mine/c.jsonl")
     main(["init", *files, "--name", "books", *more])
+
+
+@pytest.mark.parametrize("name", ["../mine/c.jsonl", "profiles/books/questions.jsonl"])
+def test_a_file_that_changes_after_the_check_is_named(project: Path, name: str) -> None:
+    init()
+    check_files(Path("profiles/books"))
+    (project / name).write_text("{}\n")
+    with pytest.raises(ValueError, match=f"^{re.escape(name)}: missing, or another file"):
+        check_files(Path("profiles/books"))
 
 
 @pytest.mark.parametrize("like", ["mini", "tiny"])

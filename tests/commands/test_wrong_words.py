@@ -15,7 +15,9 @@ COMMANDS = [
     ["show", "--profile", "tiny", "--scope", "all_1"], ["results", "--scope", "all_1"], ["check"],
     ["rows"], ["models", "--profile", "tiny"], ["status"], ["fetch", "--profile", "paper"],
     ["doctor"], ["plan", "--profile", "tiny"], ["add-row", "x", "--like", "start", "a=1"],
-    ["remove-row", "start"], ["init", "--questions", "q", "--corpus", "c", "--name", "mine"],
+    ["remove-row", "start"], ["experiments"], ["report"], ["row", "start"], ["ask", "--row", "a-0"],
+    ["export", "--row", "a-0", "--to", "b"], ["show", "--scope", "here"],
+    ["init", "--questions", "q", "--corpus", "c", "--name", "mine"],
 ]  # fmt: skip
 
 
@@ -34,6 +36,14 @@ def test_outside_a_project_every_command_says_so(
     monkeypatch.chdir(tmp_path)
     assert NOWHERE in told(*words)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_a_profile_is_not_the_root(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project / "profiles" / "mini")
+    for command in ("status", "experiments", "rows"):
+        assert told(command).endswith("run from the project's root, ../..")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from cosearch.rollouts.trained import read_trained
 from cosearch.run import origin
 from cosearch.statistics.results import read_results
 from cosearch.tables.evidence import read_runs
+from tests.disks import second_disk
 from tests.faults.lab import Lab, Prepare, kill_at, limit_files
 from tests.faults.test_kills import EVALUATED, TRAIN, TRAINED, check_training
 
@@ -67,6 +68,28 @@ def test_a_path_that_cannot_be_written_is_named(calm: Lab, lab: Lab, where: str)
     assert where in complaint(lab)
     path.unlink()
     check_training(calm, lab)
+
+
+@pytest.mark.parametrize(
+    ("stage", "out"), [(TRAIN, TRAINED), (("encode",), "encoded")], ids=["train", "encode"]
+)
+def test_runs_may_lie_on_another_disk(
+    calm: Lab, tmp_path: Path, stage: tuple[str, ...], out: str
+) -> None:
+    lab = calm.copy(tmp_path / "project", without=out)
+    with second_disk(tmp_path) as other:
+        (lab.folder / ".runs").symlink_to(other)
+        ended = lab.stage(*stage)
+        assert ended.code == 0, ended.said
+        assert lab.bytes_of(f"{out}/**/*") == calm.bytes_of(f"{out}/**/*")
+        assert not list(other.glob("tiny/*/*/"))
+
+
+def test_outputs_that_a_link_leads_elsewhere_are_refused(lab: Lab, tmp_path: Path) -> None:
+    outputs = lab.folder / "artifacts" / "tiny"
+    outputs.rename(tmp_path / "elsewhere")
+    outputs.symlink_to(tmp_path / "elsewhere")
+    assert "artifacts/tiny: a link to" in complaint(lab)
 
 
 def test_a_second_run_at_once_is_refused(calm: Lab, lab: Lab) -> None:
@@ -136,6 +159,17 @@ def test_a_new_run_names_what_is_different(lab: Lab) -> None:
     said = " ".join(ended.said.split())
     assert "a new run; against the last one (kept in .runs/tiny/train@cosearch-0/" in said
     assert "reward.gamma 0.5 -> 0.4" in said
+
+
+def test_a_new_run_names_the_data_file_that_is_another_one(lab: Lab) -> None:
+    begun(lab)
+    path = lab.folder / "artifacts/tiny/data/dev.jsonl"
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.unlink()
+    path.write_text("".join(lines[1:]), "utf-8")
+    lab.stage(*TRAIN, prepare=kill_at("cosearch.train.loop:assign_credit", 1))
+    said = (lab.folder / ".said-train").read_text("utf-8")
+    assert "artifacts/tiny/data/dev.jsonl changed" in said and "train.jsonl" not in said
 
 
 def test_a_damaged_model_is_not_evaluated(lab: Lab) -> None:

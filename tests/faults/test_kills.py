@@ -2,6 +2,7 @@
 
 import random
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,20 @@ def test_a_killed_evaluation_repeats_no_finished_shard(
     assert ended.code == 0, ended.said
     assert lab.bytes_of(f"{EVALUATED}/**/*") == calm.bytes_of(f"{EVALUATED}/**/*")
     assert not list(lab.folder.glob(".runs/tiny/evaluate@cosearch-0/*/"))
+
+
+def test_a_killed_evaluation_keeps_the_committed_numbers(calm: Lab, tmp_path: Path) -> None:
+    lab = calm.copy(tmp_path / "project", without=EVALUATED)
+    numbers = lab.folder / "artifacts/tiny/metrics/cosearch-0.json"
+    numbers.unlink()
+    numbers.write_text("of the last commit")
+    for words in (["init", "-q"], ["add", "-f", str(numbers)]):
+        subprocess.run(["git", *words], cwd=lab.folder, check=True)
+    numbers.unlink()  # as DVC does
+    assert lab.stage(*EVALUATE, prepare=kill_at(SAMPLE, 2)).code == -signal.SIGKILL
+    assert numbers.read_text() == "of the last commit"
+    assert lab.stage(*EVALUATE).code == 0
+    assert lab.bytes_of("metrics/*") == calm.bytes_of("metrics/*")
 
 
 EVENTS = 77_600

@@ -196,7 +196,7 @@ def relock(project: Path) -> None:
     (project / "dvc.lock").write_text(yaml.safe_dump(lock))
 
 
-AGAIN = f"run `make row ROW={ROW}`"
+AGAIN = "run `make row ROW=cosearch SEED=0`"
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_what_is_not_fit_is_refused_and_leaves_nothing(
     ("row", "told"),
     [
         ("start-0", "start-0: this row trains no model of its own"),
-        ("wo_main-0", "run `make row ROW=wo_main-0`"),
+        ("wo_main-0", "run `make row ROW=wo_main SEED=0`"),
         ("nothing-0", "no row 'nothing-0'; a row is NAME-SEED"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 
 from cosearch.files.artifacts import ROLLOUT_SCHEMA
 from tests.pipeline.project import Project, ran
+from tests.pipeline.test_watched import copied
 
 KINDS = ("train", "gate", "evaluate")
 NUMBERS = {"f1", "em", "searches", "questions"}
@@ -65,6 +67,20 @@ def test_a_frozen_ranker_decodes_greedily_and_a_learning_one_does_not(reproduced
         used = calls["sampling"].struct.field("temperature").unique().to_list()
         temperatures[variant] = used
     assert temperatures == {"fixed_ranker": [0.0], "cosearch": [1.0]}
+
+
+def test_a_part_without_trained_rows_is_collected(reproduced: Project, tmp_path: Path) -> None:
+    project = copied(reproduced, tmp_path, ".runs", "artifacts/tiny/train", "artifacts/tiny/gate")
+    project.edit(keep_untrained_rows)
+    project.command("dvc", "repro", "-q", "identity")
+    project.command("dvc", "repro", "-q", "--single-item", "collected@core-0")
+    told = json.loads((project.folder / "artifacts/tiny/collected/core-0.json").read_text())
+    assert {path.split("/")[2] for path in told} == {"evaluate", "data"}
+
+
+def keep_untrained_rows(params: dict[str, Any]) -> None:
+    for row in params["rows"].values():
+        row["part"] = "more" if row.get("train") or "like" in row else row.get("part", "more")
 
 
 def test_an_evaluation_shows_its_scores_to_those_who_watch(reproduced: Project) -> None:

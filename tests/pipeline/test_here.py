@@ -135,3 +135,31 @@ def test_ctrl_c_while_a_stage_is_loaded_prints_no_traceback(part: Project) -> No
     code = "import os, signal, stages; os.kill(os.getpid(), signal.SIGINT)"
     done = part.command(sys.executable, "-c", code, "stages.train", check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+ASCII = ("env", "LC_ALL=C", "PYTHONIOENCODING=ascii", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
+"""A terminal that takes no other signs."""
+LATER = pytest.mark.extended
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("show --scope core_1", "+-----"),
+        ("show --scope here", "F1 less that of"),
+        ("ask --row rag-0 été?", "question: \\xe9t\\xe9?"),
+        pytest.param("report", "report: artifacts/tiny/report/here", marks=LATER),
+        pytest.param("status", "nothing runs", marks=LATER),
+        pytest.param("plan --profile tiny", "disk: fits", marks=LATER),
+        pytest.param("check", "", marks=LATER),
+        pytest.param("rows", "rows.yaml: up to date", marks=LATER),
+        pytest.param("export --row cosearch-0 --to made", "made: ", marks=LATER),
+        pytest.param("doctor", "outputs", marks=LATER),
+    ],
+)
+def test_a_terminal_without_utf_8_shows_every_command(
+    reproduced: Project, words: str, shown: str
+) -> None:
+    done = reproduced.command(*ASCII, *COSEARCH, *words.split(), check=False)
+    assert shown in done.stdout and "codec" not in done.stderr, done.stderr
+    assert done.stdout.isascii()

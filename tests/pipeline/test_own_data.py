@@ -41,7 +41,7 @@ def keep_one_row(params: dict[str, Any]) -> None:
 
 def init(project: Project, *more: str) -> list[str]:
     """Make the profile ``mine`` over the files. Returns the commands that are printed."""
-    files = ("--questions", "../mine/questions.jsonl", "--corpus", "../mine/corpus.jsonl")
+    files = ("--questions", "../my files/questions.jsonl", "--corpus", "../my files/corpus.jsonl")
     command = ("python", "-m", "cosearch", "init", *files, "--name", "mine", *more)
     told = project.command(*command).stdout.splitlines()
     assert told[0] == "questions: 50 (30 train, 10 dev, 10 test); passages: 500"
@@ -61,7 +61,7 @@ def scored(shown: str, label: str) -> bool:
 
 
 def test_a_users_folder_comes_to_a_results_table(tmp_path: Path) -> None:
-    write_folder(tmp_path / "mine")
+    write_folder(tmp_path / "my files")
     (tmp_path / "project").mkdir()
     project = Project.make(tmp_path / "project")
     project.edit(keep_one_row)
@@ -71,12 +71,17 @@ def test_a_users_folder_comes_to_a_results_table(tmp_path: Path) -> None:
     assert (made / "report/core_1/report.html").is_file()
     lock = yaml.safe_load((project.folder / "profiles/mine/dvc.lock").read_text("utf-8"))
     assert {name for name in lock["stages"] if name.startswith("train@")} == {f"train@{ROW}"}
+    with (tmp_path / "my files" / "corpus.jsonl").open("a", encoding="utf-8") as lines:
+        lines.write('{"id": "new", "title": "New", "text": "A passage of later."}\n')
+    again = ("dvc", "repro", "--single-item", "--force", "profiles/mine/dvc.yaml:data")
+    refused = project.command(*again, check=False)
+    assert "../my files/corpus.jsonl: missing, or another file" in refused.stderr
 
 
 @pytest.mark.extended
 def test_a_users_folder_comes_to_a_table_with_real_models(tmp_path: Path) -> None:
     """The default: the models of profile mini, which come from packages, in a copy without them."""
-    write_folder(tmp_path / "mine")
+    write_folder(tmp_path / "my files")
     (tmp_path / "project").mkdir()
     project = Project.copy(tmp_path / "project")
     (project.folder / "profiles/mini").mkdir(parents=True)

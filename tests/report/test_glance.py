@@ -102,7 +102,7 @@ def test_places_follow_the_scale():
 
 
 def test_strips_carry_their_numbers_as_words():
-    interval = Interval(0.1, 0.05, 0.15, 0.95, 0.02)
+    interval = Interval(0.1, 0.05, 0.15, 0.95, 0.02, True)
     rows = [
         IntervalRow("A against B", (interval,), ("a", "b"), "Declared"),
         IntervalRow("C against B", (), ("c", "b"), "Declared", "C: withheld"),

@@ -15,7 +15,14 @@ DRAWS = 500
 
 
 def settings(seed=0, draws=DRAWS, resample_seeds=False):
-    return Statistics(level=0.95, draws=draws, seed=seed, resample_seeds=resample_seeds, power=0.8)
+    return Statistics(
+        level=0.95,
+        draws=draws,
+        seed=seed,
+        resample_seeds=resample_seeds,
+        power=0.8,
+        min_questions=10,
+    )
 
 
 def scores(rng, size, shift=0.0):
@@ -175,6 +182,29 @@ def test_resampling_seeds_widens_where_trainings_differ(rng):
 def test_shapes_that_do_not_pair_are_refused(left, right):
     with pytest.raises(ValueError, match=r"pair|shape"):
         paired_interval(np.zeros(left), np.zeros(right), settings(0, 10))
+
+
+def test_too_few_questions_give_no_verdict():
+    """One question has an interval without width, whatever its difference is."""
+    one = paired_interval(np.ones(1), np.zeros(1), settings())
+    assert (one.low, one.high) == (1.0, 1.0) and one.verdict == "too few questions"
+    verdicts = []
+    for sizes in ([200, 9], [200, 10]):
+        strata, size = np.repeat(["large", "small"], sizes), sum(sizes)
+        verdicts.append(paired_interval(np.ones(size), np.zeros(size), settings(), strata=strata))
+    assert [one.verdict for one in verdicts] == ["too few questions", "above 0"]
+
+
+def test_questions_without_a_call_count_for_no_verdict():
+    calls = np.repeat([1.0, 0.0], [9, 200])
+    ratio = ratio_interval((calls, calls), (0 * calls, calls), settings())
+    assert ratio.low == 1.0 and ratio.verdict == "too few questions"
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+def test_values_that_are_no_numbers_are_refused(lost):
+    with pytest.raises(ValueError, match=r"1 of 3 values are NaN"):
+        paired_interval(np.array([0.0, 1.0, lost]), np.zeros(3), settings())
 
 
 def test_strata_and_weights_must_match(rng):

@@ -234,8 +234,23 @@ def test_a_key_may_vary_where_the_block_says_so_and_the_reader_is_told(results, 
 
 def test_rows_of_other_questions_are_refused(results, rollouts):
     mixed = [*results[:1], rollouts.result("cosearch", questions=19)]
-    with pytest.raises(ValueError, match="different questions"):
+    with pytest.raises(ValueError, match=r"different questions \(2wikimultihopqa 20 and 19, "):
         main(mixed, rollouts)
+
+
+def test_a_set_or_a_score_that_is_missing_is_named(rollouts):
+    result = rollouts.result("cosearch")
+    kept = result.predictions.filter(pl.col("dataset") != "nq")
+    without = dataclasses.replace(result, predictions=kept)
+    with pytest.raises(ValueError, match=r"^cosearch-0: 0 questions of nq, which the profile"):
+        without.check_sets(rollouts.kinds)
+    with pytest.raises(ValueError, match=r"^cosearch-0: no question of nq was evaluated"):
+        without.mean("f1", "nq")
+    first = pl.col("question_id").is_in(["nq-0", "nq-1"])
+    for lost in (None, float("nan")):
+        frame = result.predictions.with_columns(f1=pl.when(~first).then("f1").otherwise(lost))
+        with pytest.raises(ValueError, match=r"^cosearch-0: 2 of 20 questions of nq have a score"):
+            dataclasses.replace(result, predictions=frame).check_scores()
 
 
 def test_rows_twice_or_unknown_are_refused(results, rollouts):

@@ -21,7 +21,7 @@ LARGE = "Qwen2.5-7B-Instruct"
     ],
 )
 def test_a_number_agrees_when_it_may_be_a_rounding_of_one_in_the_interval(paper, expected):
-    assert verdict(paper, Interval(0.5, 0.4, 0.6, 0.95, 0.05)) == expected
+    assert verdict(paper, Interval(0.5, 0.4, 0.6, 0.95, 0.05, True)) == expected
 
 
 def build(results, rollouts, profile="paper", backbone=LARGE, status=None):
