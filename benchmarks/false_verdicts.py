@@ -61,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     columns = [(shape, sets) for shape in SHAPES for sets in SETS]
     print(
-        "| questions in each set |", " | ".join(f"{shape}, {n} sets" for shape, n in columns), "|"
+        "| questions in each set |",
+        " | ".join(f"{shape}, {n} {'set' if n == 1 else 'sets'}" for shape, n in columns),
+        "|",
     )
     print("| ---: |", " | ".join("---:" for _ in columns), "|", flush=True)
     for questions in QUESTIONS:
