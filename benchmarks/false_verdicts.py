@@ -60,9 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=1000)
     chosen = parser.parse_args(arguments)
     columns = [(shape, sets) for shape in SHAPES for sets in SETS]
-    print(
-        "| questions in each set |", " | ".join(f"{shape}, {n} sets" for shape, n in columns), "|"
-    )
+    heads = [f"{shape}, sets: {sets}" for shape, sets in columns]
+    print("| questions in each set |", " | ".join(heads), "|")
     print("| ---: |", " | ".join("---:" for _ in columns), "|", flush=True)
     for questions in QUESTIONS:
         shares = [

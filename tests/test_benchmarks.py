@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import faiss_size, text_rules
+from benchmarks import faiss_size, false_verdicts, text_rules
 from benchmarks.faiss_size import growth
+from benchmarks.false_verdicts import SHAPES, false_share
 from benchmarks.vectors import Mixture, write_shards
 from cosearch.engines.retrieval.index_kinds import KINDS
+from tests.settings import tiny
 
 SMALL = ["--dimension", "32", "--queries", "64", "--repeats", "1", "--k", "10"]
 
@@ -81,3 +83,19 @@ def test_the_questions_that_the_rules_for_text_move_are_counted(
     printed = capsys.readouterr().out
     assert "| nq | 3 | 1 | 1 | 0 | 1 | 0 |" in printed
     assert "| nq | 3 | 3 | 1, 1 | 1, 1 | 1, 1 |" in printed
+
+
+def test_equal_systems_are_seldom_told_apart_where_verdicts_are_given() -> None:
+    """Each share is of 300 trials, so its standard error is 1.5 points at 7 %."""
+    least = tiny().file.statistics.min_questions
+    assert false_share("steps", 7, 2, trials=300, draws=200) > 0.12
+    for shape in SHAPES:
+        assert false_share(shape, 1, least, trials=300, draws=200) < 0.11
+
+
+def test_the_table_of_false_verdicts_has_a_line_for_each_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    false_verdicts.main(["--trials", "2", "--draws", "10"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [int(line.split()[1]) for line in lines[2:]] == [*false_verdicts.QUESTIONS]
