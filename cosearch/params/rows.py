@@ -223,12 +223,12 @@ class Tables(Section):
 
 
 class Statistics(Section):
-    """The bootstrap."""
+    """The bootstrap, and how many seeds a verdict about trained models needs."""
 
     level: Annotated[float, Field(gt=0, lt=1)]
     draws: Positive
     seed: int
-    resample_seeds: bool
+    min_seeds: Positive
     power: Annotated[float, Field(gt=0, lt=1)]
 
 

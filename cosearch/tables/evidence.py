@@ -5,7 +5,7 @@ A scope is a part of the rows at their first seeds, or all that lies on this mac
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from cosearch.core.grouping import GroupRules
 from cosearch.files.artifacts import SKIPPED, Paths, read_json
 from cosearch.files.hashes import check_hashes
 from cosearch.params import blocks, rows
+from cosearch.params.derived import BASE
 from cosearch.params.settings import Settings
 from cosearch.statistics.results import NOT_RUN, ResultSet, read_results, row_of
 from cosearch.statistics.scope import Scope
@@ -59,7 +60,7 @@ def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
     return Evidence(
         results=ResultSet(
             evaluated=[
-                result
+                replace(result, trained=known[result.system].variant != BASE)
                 for result in read_results(paths.of_scope("evaluate", scope_name))
                 if result.system in known
             ],
