@@ -44,7 +44,7 @@ def false_share(shape: str, sets: int, questions: int, trials: int, draws: int) 
     wrong = 0
     for trial in range(trials):
         rules = Statistics(
-            level=0.95, draws=draws, seed=trial, resample_seeds=False, power=0.8, min_questions=1
+            level=0.95, draws=draws, seed=trial, min_seeds=1, power=0.8, min_questions=1
         )
         left, right = SHAPES[shape](rng, len(strata))
         wrong += paired_interval(left, right, rules, strata=strata).verdict != "spans 0"

@@ -61,9 +61,7 @@ LABELS = {
     "start": "Untrained agent and ranker",
 }
 KEY = {"corpus": "c0", "retriever": "r0", "top_k": 3, "metric_rule": "bag"}
-STATISTICS = Statistics(
-    level=0.95, draws=400, seed=5, resample_seeds=False, power=0.8, min_questions=20
-)
+STATISTICS = Statistics(level=0.95, draws=400, seed=5, min_seeds=1, power=0.8, min_questions=20)
 
 
 def make_question(dataset: str, number: int, golds: Sequence[str] = ("red fox",)) -> Question:

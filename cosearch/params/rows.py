@@ -223,12 +223,13 @@ class Tables(Section):
 
 
 class Statistics(Section):
-    """The bootstrap. A set with fewer than ``min_questions`` questions gives no verdict."""
+    """The bootstrap, how many seeds a verdict about trained models needs, and how many questions
+    each data set of any verdict."""
 
     level: Annotated[float, Field(gt=0, lt=1)]
     draws: Positive
     seed: int
-    resample_seeds: bool
+    min_seeds: Positive
     power: Annotated[float, Field(gt=0, lt=1)]
     min_questions: Positive
 

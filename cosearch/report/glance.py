@@ -37,8 +37,9 @@ def _differences(found: Evidence) -> IntervalPicture:
         "differences",
         "What is better than what",
         f"Differences in F1 ({scope.average} average) unless the line names another measure."
-        f" {interval_note(found.results.statistics)}."
-        " A full dot: the interval lies on one side of 0. An empty dot: it holds 0.",
+        f" {interval_note(found.results)}."
+        " A full dot: the interval lies on one side of 0. An empty dot: it holds 0, or the"
+        " seeds are too few for a verdict.",
         ("Difference",),
         [row for row in rows if row.status != NOT_RUN],
         head="Left against right",

@@ -85,4 +85,6 @@ class IntervalPicture:
 
     def kind(self, interval: Interval) -> str:
         """The class of a strip: the verdict of a difference in one word, or ``value``."""
-        return interval.verdict.split()[0] if self.signed else "value"
+        if not self.signed:
+            return "value"
+        return "unproven" if interval.unproven else interval.verdict.split()[0]

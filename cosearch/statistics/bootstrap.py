@@ -1,16 +1,14 @@
 """Paired bootstrap intervals for the difference of two systems on the same questions.
 
 The question is the unit that is resampled. With several seeds a draw takes a question together
-with the answers of all its seeds, because these are not independent. A mean depends only on how
+with the answers of all its seeds, because these are not independent; ``seeds.with_seeds`` then adds
+the spread between seeds. A mean depends only on how
 often each *distinct* difference occurs, so a draw is a multinomial over the distinct rows. This is
 exact, fast for tens of thousands of questions, and independent of the order of the rows.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from math import factorial, prod
 from statistics import NormalDist
 
 import numpy as np
@@ -29,22 +27,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A difference (left minus right), its percentile interval and its standard error. ``enough``:
-    every set has the questions that a verdict needs."""
+    """A difference (left minus right), its interval and its standard error, over ``seeds`` seeds.
+    ``unproven``: what stands in place of a verdict, if there are too few questions or seeds."""
 
     estimate: float
     low: float
     high: float
     level: float
     standard_error: float
-    enough: bool
+    seeds: int = 1
+    unproven: str = ""
 
     @property
     def verdict(self) -> str:
-        """``above 0``, ``below 0`` or ``spans 0``, or ``TOO_FEW``; an interval with a bound at 0
-        spans it."""
-        if not self.enough:
-            return TOO_FEW
+        """``above 0``, ``below 0`` or ``spans 0``; an interval with a bound at 0 spans it."""
+        if self.unproven:
+            return self.unproven
         if self.low > 0:
             return "above 0"
         return "below 0" if self.high < 0 else "spans 0"
@@ -63,26 +61,18 @@ def paired_interval(
     ``left``, ``right``: shape (questions,) or (questions, seeds), column j the same seed.
     ``strata``: the data set of each question, shape (questions,); draws then stay inside each set,
     and the statistic is the average of set means with ``weights`` (default: equal, which is macro),
-    the number a table prints. With ``statistics.resample_seeds`` seeds are drawn as well, so that
-    the interval also covers the variation between trainings. Raises ValueError for shapes
-    that do not pair, no question, a value that is no number, or strata without weight.
+    the number a table prints. The seeds are not drawn. Raises ValueError for shapes that do not
+    pair, no question, a value that is no number, or strata without weight.
     """
-    difference = _paired(left, right)
+    difference = _paired(left, right).mean(axis=1, keepdims=True)
     rng = Generator(PCG64(statistics.seed))
     parts = _strata(difference, strata, weights)
-    drawn = [
-        sum(
-            weight * _sums(_seed_mean(rows, picked), count, rng)[:, 0] / len(rows)
-            for weight, rows in parts
-        )
-        for picked, count in _seed_picks(difference.shape[1], statistics, rng)
-    ]
-    every = range(difference.shape[1])
-    estimate = sum(
-        weight * _total(_seed_mean(rows, every))[0] / len(rows) for weight, rows in parts
+    drawn = sum(
+        weight * _sums(rows, statistics.draws, rng)[:, 0] / len(rows) for weight, rows in parts
     )
+    estimate = sum(weight * _total(rows)[0] / len(rows) for weight, rows in parts)
     fewest = min(len(rows) for _, rows in parts)
-    return _interval(float(estimate), np.concatenate(drawn), statistics, fewest)
+    return _interval(float(estimate), np.asarray(drawn), statistics, fewest)
 
 
 def ratio_interval(
@@ -103,12 +93,9 @@ def ratio_interval(
     if not sides[1].sum() or not sides[3].sum():
         raise ValueError("a side has no call with an answer among its candidates")
     rng = Generator(PCG64(statistics.seed))
-    drawn = [
-        _ratio_difference(_sums(_seed_sums(sides, picked), count, rng))
-        for picked, count in _seed_picks(sides[0].shape[1], statistics, rng)
-    ]
-    total = _total(_seed_sums(sides, range(sides[0].shape[1])))[np.newaxis, :]
-    values = np.concatenate(drawn)
+    summed = np.column_stack([side.sum(axis=1) for side in sides])
+    values = _ratio_difference(_sums(summed, statistics.draws, rng))
+    total = _total(summed)[np.newaxis, :]
     finite = values[np.isfinite(values)]
     fewest = min(int(calls.any(axis=1).sum()) for calls in (sides[1], sides[3]))
     return _interval(float(_ratio_difference(total)[0]), finite, statistics, fewest)
@@ -158,31 +145,6 @@ def _strata(
     return [(weights[name], difference[np.asarray(strata) == name]) for name in names]
 
 
-def _seed_picks(
-    seeds: int, statistics: Statistics, rng: Generator
-) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Seeds taken together in a draw, and for how many of the draws.
-
-    Resampling picks ``seeds`` of them with replacement; equal picks share their draws.
-    """
-    if not statistics.resample_seeds or seeds == 1:
-        yield tuple(range(seeds)), statistics.draws
-        return
-    picks = list(combinations_with_replacement(range(seeds), seeds))
-    ways = [factorial(seeds) / prod(factorial(n) for n in Counter(pick).values()) for pick in picks]
-    counts = rng.multinomial(statistics.draws, np.array(ways) / seeds**seeds)
-    yield from ((pick, int(count)) for pick, count in zip(picks, counts, strict=True) if count)
-
-
-def _seed_mean(rows: Floats, picked: tuple[int, ...] | range) -> Floats:
-    mean: Floats = rows[:, list(picked)].mean(axis=1, keepdims=True)
-    return mean
-
-
-def _seed_sums(sides: list[Floats], picked: tuple[int, ...] | range) -> Floats:
-    return np.column_stack([side[:, list(picked)].sum(axis=1) for side in sides])
-
-
 def _sums(rows: Floats, draws: int, rng: Generator) -> Floats:
     """Column sums of ``draws`` resamples of the rows; shape (draws, columns)."""
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
@@ -212,5 +174,5 @@ def _interval(estimate: float, drawn: Floats, statistics: Statistics, fewest: in
     level = statistics.level
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     error = float(drawn.std(ddof=1)) if len(drawn) > 1 else 0.0
-    enough = fewest >= statistics.min_questions
-    return Interval(estimate, float(low), float(high), level, error, enough)
+    unproven = "" if fewest >= statistics.min_questions else TOO_FEW
+    return Interval(estimate, float(low), float(high), level, error, unproven=unproven)

@@ -17,6 +17,7 @@ from cosearch.statistics.bootstrap import (
     ratio_interval,
 )
 from cosearch.statistics.results import NOT_RUN, Result, ResultSet, questions
+from cosearch.statistics.seeds import unproven, with_seeds
 
 Seeds = Sequence[Result]
 """Results of one system, one per seed."""
@@ -71,12 +72,9 @@ def _compare_means(
 ) -> Outcome:
     column = results.scope.f1 if comparison.metric == "f1" else comparison.metric
     average = replace(results, evaluated=[*left, *right]).average
-    values = [
-        [average.of({name: one.mean(column, name) for name in average.weights}) for one in side]
-        for side in (left, right)
-    ]
+    values = np.array([_averages(side, column, average) for side in (left, right)])
     interval = mean_interval(left, right, column, average, results.statistics)
-    return _outcome(comparison, np.array(values), interval, results.statistics)
+    return _outcome(comparison, values, interval, results.statistics)
 
 
 def mean_interval(
@@ -84,13 +82,15 @@ def mean_interval(
 ) -> Interval:
     """Interval of the difference of an average over the sets it names; seeds align by position."""
     inside, strata = _questions_of(left[0], average)
-    return paired_interval(
+    interval = paired_interval(
         score_matrix(left, column)[inside],
         score_matrix(right, column)[inside],
         statistics,
         strata=strata,
         weights=average.weights,
     )
+    by_seed = _averages(left, column, average) - _averages(right, column, average)
+    return _judged(interval, by_seed, [*left, *right], statistics)
 
 
 def value_interval(
@@ -99,9 +99,26 @@ def value_interval(
     """Interval of an average itself, over the sets that it names."""
     inside, strata = _questions_of(results[0], average)
     scores = score_matrix(results, column)[inside]
-    return paired_interval(
+    interval = paired_interval(
         scores, np.zeros_like(scores), statistics, strata=strata, weights=average.weights
     )
+    return _judged(interval, _averages(results, column, average), results, statistics)
+
+
+def _averages(results: Seeds, column: str, average: Average) -> Floats:
+    """An average at every seed."""
+    means = ({name: one.mean(column, name) for name in average.weights} for one in results)
+    return np.array([average.of(cells) for cells in means])
+
+
+def _judged(
+    interval: Interval, by_seed: Floats, results: Seeds, statistics: Statistics
+) -> Interval:
+    """``interval`` with the spread of the seeds, and without a verdict where they are too few."""
+    trained = any(one.trained for one in results)
+    found = with_seeds(interval, by_seed.tolist())
+    few_seeds = unproven(trained, len(by_seed), statistics)
+    return replace(found, unproven=interval.unproven or few_seeds)
 
 
 def _questions_of(result: Result, average: Average) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
@@ -115,8 +132,10 @@ def _compare_hits(comparison: Comparison, left: Seeds, right: Seeds, results: Re
     sides = [hit_matrices(side, comparison.metric) for side in (left, right)]
     if not all(calls.sum(axis=0).all() for _, calls in sides):
         return Outcome(comparison, status="no call with an answer among its candidates")
-    interval = ratio_interval(sides[0], sides[1], results.statistics)
     by_seed = np.array([hits.sum(axis=0) / calls.sum(axis=0) for hits, calls in sides])
+    over_questions = ratio_interval(sides[0], sides[1], results.statistics)
+    both, differences = [*left, *right], by_seed[0] - by_seed[1]
+    interval = _judged(over_questions, differences, both, results.statistics)
     pooled = [float(hits.sum() / calls.sum()) for hits, calls in sides]
     return _outcome(comparison, by_seed, interval, results.statistics, pooled)
 

@@ -29,7 +29,7 @@ class Result:
     """One system at one seed.
 
     ``key``: corpus hash, retriever manifest hash, top_k and metric rule. They must be equal for
-    numbers to stand in one table.
+    numbers to stand in one table. ``trained``: its models were trained here, with this seed.
     """
 
     system: str
@@ -37,6 +37,7 @@ class Result:
     key: Mapping[str, str | int]
     predictions: pl.DataFrame
     calls: pl.DataFrame
+    trained: bool = False
 
     def mean(self, column: str, dataset: str) -> float:
         """Mean of a predictions column over one data set. Raises ValueError for a set without

@@ -12,7 +12,7 @@ from cosearch.scores.averages import KINDS, Average, kind_average, over_kinds
 from cosearch.statistics.bootstrap import Interval
 from cosearch.statistics.comparisons import Seeds, common_seeds, mean_interval
 from cosearch.statistics.results import ResultSet, set_means
-from cosearch.tables.block_rows import block_rows, seed_footnotes
+from cosearch.tables.block_rows import SEEDS, block_rows, seed_footnotes
 from cosearch.tables.contrasts import interval_cells, interval_columns, interval_note
 from cosearch.tables.layout import Cell, Column, Table
 
@@ -45,7 +45,7 @@ def ablation_table(results: ResultSet, block: TableBlock) -> Table:
         f"Ablations, {block.name} (layout of Table 3)",
         chosen.note,
         scope.profile,
-        tuple(columns),
+        (*columns, SEEDS),
         block_rows(chosen.results, block, cells),
         (*notes, *seed_footnotes(chosen.results, block)),
         averages=chosen.proofs,
@@ -80,6 +80,7 @@ def walk_table(results: ResultSet, block: TableBlock) -> Table:
             *chosen.columns,
             *interval_columns(" to previous", statistics),
             *interval_columns(" to first", statistics),
+            SEEDS,
         ),
         block_rows(chosen.results, block, cells),
         (
@@ -111,7 +112,7 @@ class _Levels:
     def note(self) -> str:
         """The note of a table with these columns and with intervals."""
         names = self.results.datasets
-        return f"{self.results.scope.f1_note(names)} {interval_note(self.results.statistics)}."
+        return f"{self.results.scope.f1_note(names)} {interval_note(self.results)}."
 
     def cells(self, seeds: Seeds) -> list[Cell]:
         """Single-hop mean, multi-hop mean, average; None for a kind without sets."""

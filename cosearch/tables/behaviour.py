@@ -9,7 +9,7 @@ from cosearch.paper.published import searches_cells
 from cosearch.params.rows import TableBlock
 from cosearch.scores.metrics import TOKENS, cutoffs_of, pooled
 from cosearch.statistics.results import Result, ResultSet
-from cosearch.tables.block_rows import block_rows
+from cosearch.tables.block_rows import SEEDS, block_rows
 from cosearch.tables.layout import Column, PrintedRow, Table
 
 Values = Sequence[float | None]
@@ -47,7 +47,7 @@ def retrieval_table(results: ResultSet, block: TableBlock) -> Table:
         f"What the agent was shown, {block.name} agent",
         results.scope.note("Hit@k given an answer in D_N, pooled over calls, mean over seeds"),
         results.scope.profile,
-        (*map(Column, [*names, "no answer in D_N", "malformed rankings"]), *_EXPOSURE),
+        (*map(Column, [*names, "no answer in D_N", "malformed rankings"]), *_EXPOSURE, SEEDS),
         _rows(chosen, block, read),
         (
             "Retriever Hit@k: the retriever's own order on the very calls of the row's agent.",
@@ -80,7 +80,9 @@ def searches_table(results: ResultSet, block: TableBlock) -> Table:
     if paper:
         columns += [Column(f"paper {column.name}", column.digits) for column in columns]
         rows = tuple(
-            replace(row, cells=(*row.cells, *_published_searches(paper[of], most)))
+            replace(
+                row, cells=(*row.cells[:-1], *_published_searches(paper[of], most), row.cells[-1])
+            )
             if row.status is None
             else row
             for row, of in zip(rows, block.rows, strict=True)
@@ -90,7 +92,7 @@ def searches_table(results: ResultSet, block: TableBlock) -> Table:
         f"Searches per question, {block.name} agent (layout of Table 7)",
         results.scope.note("Percent of questions, pooled over data sets, mean over seeds"),
         results.scope.profile,
-        tuple(columns),
+        (*columns, SEEDS),
         rows,
     )
 
@@ -126,7 +128,7 @@ def cost_table(
         f"Cost of a question, {block.name} agent",
         results.scope.note("Means over questions and seeds; tokens sampled and tokens read"),
         results.scope.profile,
-        (*columns, *([] if seconds is None else [Column("seconds", 2, clock=True)])),
+        (*columns, *([] if seconds is None else [Column("seconds", 2, clock=True)]), SEEDS),
         _rows(results.of_block(block), block, read),
         (
             "Dropped: whole documents that did not fit into a prompt. Cut: documents of which the"

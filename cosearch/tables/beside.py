@@ -22,7 +22,7 @@ def beside_table(results: ResultSet, against: Against) -> Table:
         "beside",
         "Rows on this machine",
         scope.note(
-            f"F1 (rule {scope.rule}) and EM: average {scope.average}", interval_note(statistics)
+            f"F1 (rule {scope.rule}) and EM: average {scope.average}", interval_note(results)
         ),
         scope.profile,
         (

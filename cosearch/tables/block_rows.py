@@ -4,17 +4,26 @@ from collections.abc import Callable, Iterable
 
 from cosearch.params.rows import TableBlock, TableRow
 from cosearch.statistics.results import ResultSet
-from cosearch.tables.layout import Cell, PrintedRow
+from cosearch.tables.layout import Cell, Column, PrintedRow
+
+SEEDS = Column("seeds")
+"""The last column of every table that prints a block."""
+
+
+def seed_count(chosen: ResultSet, row: TableRow) -> int:
+    """The number of seeds behind the numbers of a row."""
+    return len(chosen.seeds_of(row.system))
 
 
 def block_rows(
     chosen: ResultSet, block: TableBlock, cells: Callable[[TableRow], Iterable[Cell]]
 ) -> tuple[PrintedRow, ...]:
-    """One printed row per row of the block: its ``cells``, or why it has no numbers."""
+    """One printed row per row of the block: its ``cells`` and, for the column ``SEEDS``, how many
+    seeds they are of; or why it has no numbers."""
     rows = []
     for row in block.rows:
         why = chosen.missing(row.system)
-        found = tuple(cells(row)) if why is None else ()
+        found = (*cells(row), seed_count(chosen, row)) if why is None else ()
         rows.append(PrintedRow(row.label, found, why, systems=(row.system,)))
     return tuple(rows)
 

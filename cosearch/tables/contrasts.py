@@ -22,7 +22,7 @@ def comparison_table(results: ResultSet, comparisons: Sequence[Comparison]) -> T
         scope.note(
             f"F1 (rule {scope.rule}) and EM: average {scope.average};"
             " Hit@k given an answer in D_N: pooled over calls",
-            interval_note(statistics),
+            interval_note(results),
         ),
         scope.profile,
         (
@@ -65,7 +65,7 @@ def _comparison_row(results: ResultSet, one: Comparison) -> PrintedRow:
             outcome.detectable,
             " ".join(map(signed_text, outcome.by_seed)),
         ),
-        systems=("", one.left, one.right, *[one.left] * 6),
+        systems=("", one.left, one.right, *[one.left] * 7),
     )
 
 
@@ -125,7 +125,7 @@ def _detectable_cells(
 
 
 def interval_columns(after: str, statistics: Statistics) -> tuple[Column, ...]:
-    """Four columns for ``interval_cells``; ``after`` ends their names, so that a table can hold
+    """Five columns for ``interval_cells``; ``after`` ends their names, so that a table can hold
     several of them."""
     level = f"{statistics.level:.0%}"
     return (
@@ -133,20 +133,30 @@ def interval_columns(after: str, statistics: Statistics) -> tuple[Column, ...]:
         Column(f"{level} low{after}", signed=True),
         Column(f"{level} high{after}", signed=True),
         Column(f"verdict{after}", text=True),
+        Column(f"seeds compared{after}"),
     )
 
 
 def interval_cells(interval: Interval | None) -> tuple[Cell, ...]:
-    """Estimate, bounds and verdict of a difference; empty cells where there is none."""
+    """Estimate, bounds, verdict and number of seeds of a difference; empty cells where there is
+    none."""
     if interval is None:
-        return (None,) * 4
-    return interval.estimate, interval.low, interval.high, interval.verdict
+        return (None,) * 5
+    return interval.estimate, interval.low, interval.high, interval.verdict, interval.seeds
 
 
-def interval_note(statistics: Statistics) -> str:
-    """The sentence that says how the intervals of a table were made."""
-    over = "questions and seeds" if statistics.resample_seeds else "questions"
-    return (
-        f"{statistics.level:.0%} percentile interval,"
-        f" {statistics.draws} paired bootstrap draws over {over}"
-    )
+def interval_note(results: ResultSet) -> str:
+    """The sentences that say what the intervals of a table contain."""
+    statistics = results.statistics
+    level = f"{statistics.level:.0%}"
+    seeds = {len(found) for found in results.by_system.values() if found[0].trained}
+    told = [f"{level} interval over questions, {statistics.draws} paired bootstrap draws"]
+    if seeds - {1}:
+        told.append("several seeds: a t interval that their spread widens")
+    if min(seeds, default=statistics.min_seeds) < statistics.min_seeds:
+        told.append(
+            "one seed: the chance of training is not in the interval, so it holds the true"
+            f" difference less often than in {level} of all cases, and there is no verdict about"
+            f" trained rows below {statistics.min_seeds} seeds"
+        )
+    return "; ".join(told)

@@ -5,7 +5,7 @@ A scope is a part of the rows at their first seeds, or all that lies on this mac
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from cosearch.core.grouping import GroupRules
 from cosearch.files.artifacts import SKIPPED, Paths, read_json
 from cosearch.files.hashes import check_hashes
 from cosearch.params import blocks, rows
+from cosearch.params.derived import BASE
 from cosearch.params.settings import Settings
 from cosearch.statistics.results import NOT_RUN, ResultSet, read_results, row_of
 from cosearch.statistics.scope import Scope
@@ -56,7 +57,11 @@ def gather(settings: Settings, paths: Paths, scope_name: str) -> Evidence:
     method, grid = settings.method(), settings.section(blocks.Evaluate).k_grid
     file, known, top_k = settings.file, settings.systems, method.rollout.top_k
     every = read_results(paths.of_scope("evaluate", scope_name))
-    evaluated = [result for result in every if result.system in known]
+    evaluated = [
+        replace(result, trained=known[result.system].variant != BASE)
+        for result in every
+        if result.system in known
+    ]
     for result in evaluated:
         result.check_sets(evaluated_sets(settings))
     gates = {row: one for row, one in read_gates(paths, scope_name).items() if row[0] in known}

@@ -12,6 +12,7 @@ from cosearch.params.rows import GridTable
 from cosearch.scores.averages import Average
 from cosearch.statistics.comparisons import Seeds, common_seeds, mean_interval
 from cosearch.statistics.results import NOT_RUN, ResultSet, check_comparable, set_means
+from cosearch.tables.block_rows import SEEDS
 from cosearch.tables.contrasts import interval_cells, interval_columns, interval_note
 from cosearch.tables.layout import Cell, Column, PrintedRow, Table
 
@@ -85,7 +86,7 @@ def grid_table(results: ResultSet, grid: DocumentGrid, backbone: str | None) -> 
         "Answer F1 by the number of documents shown (layout of Table 4)",
         scope.f1_note(chosen.datasets),
         scope.profile,
-        tuple(columns),
+        (*columns, SEEDS),
         tuple(_row(chosen, grid, label, published) for label in labels),
         (
             "The intervals of the changes stand in the table of changes with K.",
@@ -106,7 +107,7 @@ def grid_change_table(results: ResultSet, grid: DocumentGrid) -> Table:
     return Table(
         "grid_changes",
         f"Change with K, against K={grid.default_k}",
-        f"{scope.f1_note(chosen.datasets)} {interval_note(results.statistics)}.",
+        f"{scope.f1_note(chosen.datasets)} {interval_note(chosen)}.",
         scope.profile,
         interval_columns("", results.statistics),
         tuple(rows),
@@ -147,6 +148,8 @@ def _row(chosen: ResultSet, grid: DocumentGrid, label: str, published: str | Non
         paper = grid_cells(label, published)
         cells += [paper.get(k) for k in by_k]
         systems += [""] * len(by_k)
+    cells.append(min(len(seeds) for seeds in by_k.values() if seeds))
+    systems.append(own[0])
     basis = {f"K={k}/{name}": v for k, cells in means.items() for name, v in cells.items()}
     return PrintedRow(label, tuple(cells), basis=basis, systems=tuple(systems))
 

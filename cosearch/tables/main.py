@@ -12,7 +12,7 @@ from cosearch.params.rows import TableBlock, TableRow
 from cosearch.scores.averages import AVERAGES, Average, every_average, named_after
 from cosearch.statistics.results import ResultSet, set_means
 from cosearch.statistics.scope import Scope
-from cosearch.tables.block_rows import seed_footnotes
+from cosearch.tables.block_rows import SEEDS, seed_count, seed_footnotes
 from cosearch.tables.layout import Cell, Column, PrintedRow, Table
 
 SCORE_NAMES = {"em": "EM", "f1_bag": "F1 bag", "f1_squad": "F1 squad"}
@@ -43,7 +43,7 @@ def main_table(results: ResultSet, block: TableBlock) -> Table:
         f"Answer F1 of the methods, {block.name} agent (layout of Table 2)",
         scope.f1_note(chosen.datasets),
         scope.profile,
-        tuple(columns),
+        (*columns, SEEDS),
         _rows(chosen, block, lambda row: _main_numbers(chosen, block, row, looks)),
         (
             f"± std: of the {scope.average} average over seeds",
@@ -77,7 +77,10 @@ def scores_table(results: ResultSet, block: TableBlock) -> Table:
             " mean; micro: pooled over questions; means over seeds"
         ),
         chosen.scope.profile,
-        tuple(Column(f"{score} {name}") for score in SCORE_NAMES.values() for name in AVERAGES),
+        (
+            *(Column(f"{score} {name}") for score in SCORE_NAMES.values() for name in AVERAGES),
+            SEEDS,
+        ),
         _rows(chosen, block, numbers),
         averages=tuple(
             (f"{shown} {name}", named_after(look, score))
@@ -102,6 +105,7 @@ def _rows(
         row = declared.get(label)
         why = chosen.missing(None if row is None else row.system)
         cells, basis = ((), {}) if row is None or why is not None else numbers(row)
+        cells += () if row is None or why is not None else (seed_count(chosen, row),)
         systems = () if row is None else (row.system,)
         rows.append(PrintedRow(label, cells, why, number == len(methods()), basis, systems))
     return tuple(rows)

@@ -107,7 +107,7 @@ def oracle_table(results: ResultSet, pair: OraclePair) -> Table:
     return Table(
         f"oracle_{pair.name}",
         f"Standard against oracle retrieval, {pair.name} agent (layout of Table 1)",
-        f"{scope.f1_note(chosen.datasets)} {interval_note(results.statistics)}.",
+        f"{scope.f1_note(chosen.datasets)} {interval_note(chosen)}.",
         scope.profile,
         (Column("single"), Column("multi"), total),
         tuple(rows),
@@ -134,6 +134,7 @@ def _rows(found: Mapping[str, Gap], pair: OraclePair, level: float) -> list[Prin
         row("Difference", lambda gap: signed_text(gap.interval.estimate)),
         row(f"{level:.0%} interval", lambda gap: _span(gap.interval)),
         row("Verdict", lambda gap: gap.interval.verdict),
+        row("Seeds", lambda gap: str(gap.interval.seeds)),
         row("Not shown, of calls", lambda gap: _share(gap.calls_headroom), pair.standard),
         row("Not shown, of questions", lambda gap: _share(gap.questions_headroom), pair.standard),
     ]

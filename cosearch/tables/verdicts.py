@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from cosearch.paper.published import main_cells, methods
 from cosearch.params.rows import TableBlock, TableRow
 from cosearch.scores.averages import single_sets
-from cosearch.statistics.bootstrap import TOO_FEW, Interval
+from cosearch.statistics.bootstrap import Interval
 from cosearch.statistics.comparisons import value_interval
 from cosearch.statistics.results import ResultSet
+from cosearch.tables.block_rows import SEEDS
+from cosearch.tables.contrasts import interval_note
 from cosearch.tables.layout import Column, PrintedRow, Table
 
 PRINTED_HALF = 5e-4
@@ -15,12 +17,13 @@ PRINTED_HALF = 5e-4
 
 
 def verdict(paper: float, ours: Interval) -> str:
-    """Where ours stands: ``agrees``, ``below`` or ``above`` the published number, or ``TOO_FEW``.
+    """Where ours stands: ``agrees``, ``below`` or ``above`` the published number.
 
-    It agrees when some value that prints as ``paper`` lies in the interval of ours.
+    It agrees when some value that prints as ``paper`` lies in the interval of ours. Where ours has
+    too few questions or seeds for a verdict, that stands in its place.
     """
-    if not ours.enough:
-        return TOO_FEW
+    if ours.unproven:
+        return ours.unproven
     if ours.high < paper - PRINTED_HALF:
         return "below"
     return "above" if ours.low > paper + PRINTED_HALF else "agrees"
@@ -45,7 +48,7 @@ def published_table(results: ResultSet, block: TableBlock) -> Table:
         f"Beside the published numbers, {block.name} agent (Table 2)",
         scope.note(
             f"Paper: {backbone}; F1, rule {scope.rule}",
-            f"{level} percentile interval of ours, {statistics.draws} bootstrap draws",
+            f"Of ours: {interval_note(chosen)}",
             "agrees: a value that prints as the paper's lies in the interval",
         ),
         scope.profile,
@@ -56,6 +59,7 @@ def published_table(results: ResultSet, block: TableBlock) -> Table:
             Column(f"{level} low"),
             Column(f"{level} high"),
             Column("verdict", text=True),
+            SEEDS,
         ),
         tuple(line for row in printed for line in _rows(chosen, row, backbone)),
         head="Method, data set",
@@ -77,5 +81,6 @@ def _rows(chosen: ResultSet, row: TableRow, backbone: str) -> Iterator[PrintedRo
         ours = value_interval(seeds, scope.f1, look, chosen.statistics)
         printed = look.of(paper)
         difference = ours.estimate - printed
-        cells = (printed, ours.estimate, difference, ours.low, ours.high, verdict(printed, ours))
+        word = verdict(printed, ours)
+        cells = (printed, ours.estimate, difference, ours.low, ours.high, word, ours.seeds)
         yield PrintedRow(f"{row.label}, {name}", cells, systems=(row.system,))

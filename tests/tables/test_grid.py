@@ -54,7 +54,7 @@ def test_cells_are_averages_and_changes_are_relative_to_the_default(rollouts):
     assert cells["K=5"] == pytest.approx(sum(means) / 7)
     assert cells["K=5 to K=3 (%)"] == pytest.approx(100 * (cells["K=5"] / cells["K=3"] - 1))
     assert list(cells) == ["K=1", "K=3", "K=5", "K=1 to K=3 (%)", "K=5 to K=3 (%)",
-                           "shown at K=1", "shown at K=3", "shown at K=5"]  # fmt: skip
+                           "shown at K=1", "shown at K=3", "shown at K=5", "seeds"]  # fmt: skip
 
 
 def test_changes_carry_intervals(rollouts):
