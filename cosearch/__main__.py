@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cosearch.run.terminal import write_plainly
+from cosearch.run.terminal import as_typed, write_plainly
 
 LACKS = (
     "error: the commands need the packages of the pipeline: pip install 'cosearch[cpu]', or"
@@ -261,7 +261,8 @@ def _ask(chosen: argparse.Namespace) -> None:
     from cosearch.commands.ask import ask_rows
 
     rows = [row for row in (chosen.row, chosen.against) if row is not None]
-    ask_rows(chosen.profile, rows, chosen.question)
+    question = None if chosen.question is None else as_typed(chosen.question)
+    ask_rows(chosen.profile, rows, question)
 
 
 def _init(chosen: argparse.Namespace) -> None:

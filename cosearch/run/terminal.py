@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import os
 import sys
 
 ALIKE = dict(zip("–—−→±…·●•", ["-", "-", "-", "->", "+-", "...", "|", "*", "*"], strict=True))
@@ -16,6 +17,12 @@ def _write_alike(error: UnicodeError) -> tuple[str, int]:
         raise error
     signs = error.object[error.start : error.end]
     return "".join(ALIKE.get(sign) or ascii(sign)[1:-1] for sign in signs), error.end
+
+
+def as_typed(word: str) -> str:
+    """A word of the command line as it was typed in UTF-8. Under another locale Python gives it
+    with surrogates, which no tokenizer takes."""
+    return os.fsencode(word).decode("utf-8", "replace") if not word.isprintable() else word
 
 
 def write_plainly() -> None:
