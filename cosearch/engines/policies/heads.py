@@ -12,6 +12,7 @@ import torch
 
 from cosearch.core.types import Sample
 from cosearch.engines.loading import at_least_float32, load_causal_lm, load_scorer
+from cosearch.engines.policies.logits import logits_at
 
 
 class Batch:
@@ -83,13 +84,9 @@ class CausalHead:
         ids, attention = right_padded([sample.ids for sample in batch.samples], fill=0)
         masks, _ = right_padded([sample.loss_mask for sample in batch.samples], fill=0)
         trained = masks[:, 1:].bool()
-        hidden = model.base_model(input_ids=ids, attention_mask=attention)
-        states = hidden.last_hidden_state[:, :-1][trained]
-        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
-        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
-        with torch.no_grad():
-            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
-        return logprobs.gather(1, ids[:, 1:][trained][:, None])[:, 0], entropy
+        before = torch.nn.functional.pad(trained, (0, 1))
+        logits = logits_at(model, before, self._vocabulary, input_ids=ids, attention_mask=attention)
+        return token_logprobs(logits, ids[:, 1:][trained], temperature)
 
 
 class PickHead:
@@ -162,6 +159,17 @@ def score_rows(model: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     ids, attention = right_padded(rows, fill=pad)
     ids, attention = ids.to(model.device), attention.to(model.device)
     return at_least_float32(model(input_ids=ids, attention_mask=attention).logits[:, 0])
+
+
+def token_logprobs(
+    logits: torch.Tensor, tokens: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of ``tokens`` [tokens] under ``logits`` [tokens, vocabulary], and the
+    entropies there."""
+    logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+    with torch.no_grad():
+        entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+    return logprobs.gather(1, tokens[:, None])[:, 0], entropy
 
 
 def pick_table(scores: torch.Tensor, picks: torch.Tensor) -> torch.Tensor:

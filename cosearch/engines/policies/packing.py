@@ -14,12 +14,14 @@ import torch
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from cosearch.core.types import Sample
-from cosearch.engines.loading import at_least_float32, load_causal_lm
+from cosearch.engines.loading import load_causal_lm
 from cosearch.engines.policies.heads import (
     Batch,
     Head,
     micro_batches,
+    token_logprobs,
 )
+from cosearch.engines.policies.logits import logits_at
 
 
 def attention_for(dtype: str) -> str:
@@ -56,13 +58,9 @@ class PackedHead:
         ids = torch.tensor([[token for sample in batch.samples for token in sample.ids]])
         positions = torch.tensor([[p for s in batch.samples for p in range(len(s.ids))]])
         trained = torch.tensor([flag for s in batch.samples for flag in s.loss_mask]).bool()
-        hidden = model.base_model(input_ids=ids, position_ids=positions, use_cache=False)
-        states = hidden.last_hidden_state[0, :-1][trained[1:]]
-        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
-        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
-        with torch.no_grad():
-            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
-        return logprobs.gather(1, ids[0][trained][:, None])[:, 0], entropy
+        before = trained.roll(-1)[None]
+        logits = logits_at(model, before, self._vocabulary, input_ids=ids, position_ids=positions)
+        return token_logprobs(logits, ids[0][trained], temperature)
 
 
 def rounds(
