@@ -17,6 +17,7 @@ from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
 from cosearch.engines.loading import at_least_float32, check_device, load_causal_lm
 from cosearch.engines.policies.draws import uniforms
+from cosearch.engines.policies.look import GIVEN, check_numbers, check_rows, sequences, written
 from cosearch.engines.policies.weights import checksum
 
 disable_progress_bar()
@@ -46,6 +47,7 @@ class HfGenerator:
         self._padded = slice(vocabulary, None)
         """Rows of the output layer without a token. Their logits are masked before sampling."""
         self.weights = 0
+        self._look(folder, vocabulary)
 
     def __call__(self, requests: Sequence[Generate]) -> list[Generation]:
         """Generations in the order of ``requests``."""
@@ -69,6 +71,20 @@ class HfGenerator:
 
     def close(self) -> None:
         """Do nothing, because this engine started no process."""
+
+    def _look(self, folder: str | Path, vocabulary: int) -> None:
+        """Raises ValueError where a batch, padded and with a cache, gives other log-probabilities
+        than the model alone."""
+        check_rows(folder, self.model, vocabulary)
+        greedy = Sampling(0.0, 1.0, 0, GIVEN)
+        requests = [Generate("look", tuple(ids), greedy, 0) for ids in sequences(vocabulary)]
+        found = self._sample(requests)
+        samples = [
+            written([*request.prompt_ids, *generation.ids], len(request.prompt_ids))
+            for request, generation in zip(requests, found, strict=True)
+        ]
+        logprobs = torch.tensor([value for one in found for value in one.logprobs])
+        check_numbers(folder, self.model, samples, vocabulary, logprobs)
 
     def _batches(self, requests: Sequence[Generate]) -> Iterator[list[int]]:
         """Indices of requests that run together: equal sampling, similar length, bounded tokens."""

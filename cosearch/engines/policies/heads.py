@@ -13,6 +13,7 @@ import torch
 from cosearch.core.types import Sample
 from cosearch.engines.loading import at_least_float32, load_causal_lm, load_scorer
 from cosearch.engines.policies.logits import logits_at
+from cosearch.engines.policies.look import check_numbers, check_rows, sequences, written
 
 
 class Batch:
@@ -70,8 +71,11 @@ class CausalHead:
         self._vocabulary = vocabulary
 
     def load(self, folder: str | Path, dtype: str) -> Any:
-        """A causal language model."""
-        return load_causal_lm(folder, dtype)
+        """A causal language model. Raises ValueError for one that this head reads otherwise than it
+        computes."""
+        model = load_causal_lm(folder, dtype)
+        check_head(self, model, folder, self._vocabulary)
+        return model
 
     def shape(self, sample: Sample) -> tuple[int, int]:
         """One row of all ids."""
@@ -87,6 +91,16 @@ class CausalHead:
         before = torch.nn.functional.pad(trained, (0, 1))
         logits = logits_at(model, before, self._vocabulary, input_ids=ids, attention_mask=attention)
         return token_logprobs(logits, ids[:, 1:][trained], temperature)
+
+
+def check_head(head: Head, model: Any, folder: str | Path, vocabulary: int) -> None:
+    """Raises ValueError where ``head`` gives two sequences of one batch other log-probabilities
+    than the model itself gives each of them."""
+    check_rows(folder, model, vocabulary)
+    samples = [written(ids) for ids in sequences(vocabulary)]
+    with torch.inference_mode():
+        logprobs, _ = head(model, Batch(range(len(samples)), samples), 1.0)
+    check_numbers(folder, model, samples, vocabulary, logprobs)
 
 
 class PickHead:

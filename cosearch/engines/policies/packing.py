@@ -18,16 +18,18 @@ from cosearch.engines.loading import load_causal_lm
 from cosearch.engines.policies.heads import (
     Batch,
     Head,
+    check_head,
     micro_batches,
     token_logprobs,
 )
 from cosearch.engines.policies.logits import logits_at
 
+FLASH = "flash_attention_2"
 
-def attention_for(dtype: str) -> str:
-    """The attention kernel of this machine: flash attention where it is installed and can run."""
-    flash = dtype == "bfloat16" and is_flash_attn_2_available()
-    return "flash_attention_2" if flash else "sdpa"
+
+def takes_flash(dtype: str) -> bool:
+    """Whether flash attention is installed here and can compute in ``dtype``."""
+    return dtype == "bfloat16" and is_flash_attn_2_available()
 
 
 class PackedHead:
@@ -37,9 +39,13 @@ class PackedHead:
         self._vocabulary = vocabulary
 
     def load(self, folder: str | Path, dtype: str) -> Any:
-        """A causal language model with this machine's attention kernel."""
+        """A causal language model, with flash attention where this machine has it. Raises
+        ValueError for one that this head reads otherwise than it computes; that is looked at on the
+        CPU, where there is no flash attention."""
         model = load_causal_lm(folder, dtype)
-        model.set_attn_implementation(attention_for(dtype))
+        check_head(self, model, folder, self._vocabulary)
+        if takes_flash(dtype):
+            model.set_attn_implementation(FLASH)
         return model
 
     def shape(self, sample: Sample) -> tuple[int, int]:
