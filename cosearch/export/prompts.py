@@ -26,14 +26,15 @@ class RolePrompts:
 
     ``templates``: name -> messages whose texts Python's ``str.format`` fills. ``document``: the
     text of one document, also to be filled. ``example``: a whole first prompt of the evaluation.
-    ``grammar``: the tags of an agent's turn, None for a ranker. ``scorer``: the model gives a
-    number instead of text.
+    ``chat_options`` go to the chat template. ``grammar``: the tags of an agent's turn, None for a
+    ranker. ``scorer``: the model gives a number instead of text.
     """
 
     role: str
     templates: Mapping[str, Chat]
     document: str
     example: tuple[Message, ...]
+    chat_options: Mapping[str, Any]
     grammar: Grammar | None
     scorer: bool
     limits: Mapping[str, int]
@@ -50,6 +51,7 @@ class RolePrompts:
         return {
             "templates": self.templates,
             "document": self.document,
+            "chat_options": self.chat_options,
             "limits": self.limits,
             "example": self.chat(),
         }
@@ -71,6 +73,7 @@ def role_prompts(row: FinishedRow, role: str) -> RolePrompts:
         {name: _template(prompting, name)},
         prompting.document,
         _ranked(row, prompting, name),
+        block["chat_options"],
         None,
         scorer,
         limits | {key: rollout[key] for key in ("top_n", "top_k")},
@@ -88,6 +91,7 @@ def _agent(row: FinishedRow, prompting: Prompting, limits: Mapping[str, int]) ->
         {name: _template(prompting, name) for name in names if name is not None},
         prompting.document,
         prompting.fill(spoken.prompt, {"question": question}),
+        row.playing["agent"]["chat_options"],
         spoken.grammar,
         False,
         limits,

@@ -3,7 +3,7 @@
 Each function imports the engine that it opens, so an engine that no row names is never loaded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,18 +39,22 @@ class TrainerRules:
     max_tokens: int
 
 
-def build_codec(folder: str | Path) -> Any:
-    """The text codec of a model folder."""
+def build_codec(folder: str | Path, chat_options: Mapping[str, Any] | None = None) -> Any:
+    """The text codec of a model folder; ``chat_options`` go to its chat template.
+
+    Raises ValueError for a tokenizer or template by which no conversation can be held.
+    """
     from cosearch.engines.policies.codec_hf import HfCodec
 
-    return HfCodec(model_folder(folder))
+    return HfCodec(model_folder(folder), chat_options=chat_options)
 
 
-def check_plain_loading(folder: str | Path, chats: "Sequence[Sequence[Message]]") -> None:
-    """Raises ValueError where plain transformers reads ``chats`` otherwise than the codec."""
-    from cosearch.engines.policies.codec_hf import check_plain
+def check_plain_loading(codec: Any, chats: "Sequence[Sequence[Message]]" = ()) -> None:
+    """Raises ValueError where plain transformers reads ``chats``, or those that every codec is
+    looked at with, otherwise than the codec."""
+    from cosearch.engines.policies.look_text import CHATS, check_plain
 
-    check_plain(build_codec(folder), folder, chats)
+    check_plain(codec, chats or CHATS)
 
 
 def build_sampler(folder: str | Path, codec: Any, block: ModelBlock, head: str = "causal") -> Any:
