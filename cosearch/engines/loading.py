@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import (
+    AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
@@ -22,6 +23,9 @@ from transformers.tokenization_utils_base import (
     TOKENIZER_CONFIG_FILE,
 )
 from transformers.utils.hub import CHAT_TEMPLATE_FILE
+from transformers.utils.logging import disable_progress_bar
+
+disable_progress_bar()
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 _BESIDE_VOCABULARY = (
@@ -44,6 +48,17 @@ def check_device(whose: str, device: str) -> None:
         raise ValueError(f"{whose}: device {device!r} is neither cpu nor cuda")
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"{whose}: device cuda: torch sees no GPU here; set its device to cpu")
+
+
+def places(folder: str | Path) -> int | None:
+    """How many tokens a sequence of this model may have, or None where config.json does not say for
+    certain: rotary positions may be stretched."""
+    config: Any = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    rotary = getattr(config, "rope_parameters", None) or {}
+    if rotary.get("rope_type", "default") != "default":
+        return None
+    found: int | None = getattr(config, "max_position_embeddings", None)
+    return found
 
 
 def load_causal_lm(folder: str | Path, dtype: str) -> Any:

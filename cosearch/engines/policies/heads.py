@@ -13,7 +13,7 @@ import torch
 from cosearch.core.types import Sample
 from cosearch.engines.loading import at_least_float32, load_causal_lm, load_scorer
 from cosearch.engines.policies.logits import logits_at
-from cosearch.engines.policies.look import check_numbers, check_rows, sequences, written
+from cosearch.engines.policies.look import check_numbers, check_vocabulary, sequences, written
 
 
 class Batch:
@@ -96,7 +96,7 @@ class CausalHead:
 def check_head(head: Head, model: Any, folder: str | Path, vocabulary: int) -> None:
     """Raises ValueError where ``head`` gives two sequences of one batch other log-probabilities
     than the model itself gives each of them."""
-    check_rows(folder, model, vocabulary)
+    check_vocabulary(folder, model, vocabulary)
     samples = [written(ids) for ids in sequences(vocabulary)]
     with torch.inference_mode():
         logprobs, _ = head(model, Batch(range(len(samples)), samples), 1.0)

@@ -45,7 +45,7 @@ def alone(model: Any, sample: Sample, vocabulary: int) -> torch.Tensor:
     return logprobs[torch.tensor(sample.loss_mask)[1:].bool()]
 
 
-def check_rows(folder: str | Path, model: Any, vocabulary: int) -> None:
+def check_vocabulary(folder: str | Path, model: Any, vocabulary: int) -> None:
     """Raises ValueError where the tokenizer knows more tokens than the model has rows."""
     rows = min(len(layer.weight) for layer in _layers(model))
     if rows < vocabulary:

@@ -56,14 +56,12 @@ def turn_ends(codec: TextCodec, controls: set[int]) -> frozenset[int]:
 def look_at_text(codec: TextCodec) -> None:
     """Raises ValueError for a tokenizer or template by which no conversation can be held."""
     _check_numbering(codec)
-    check_chats(
-        codec,
-        codec.tokenizer,
-        CHATS,
-        "its tokenizer encodes a chat whole otherwise than"
-        " by its parts; name a model whose tokenizer takes parts as it takes the whole",
-    )
     _check_back(codec)
+    why = (
+        "its tokenizer encodes a chat whole otherwise than by its parts; name a model whose"
+        " tokenizer takes parts as it takes the whole"
+    )
+    check_chats(codec, codec.tokenizer, CHATS, why)
 
 
 def check_plain(codec: TextCodec, chats: Sequence[Sequence[Message]]) -> None:
