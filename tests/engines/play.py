@@ -1,5 +1,7 @@
 """A whole life of a model folder: a turn and a reply, an update, a hand-over, an export."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +28,52 @@ CLOSE = 1e-3
 DOCUMENTS = (Segment("[1] Oslo\n", trusted=True), Segment("Oslo is a city", trusted=False))
 
 
-def play(folder: Path, options: dict[str, Any], workplace: Path) -> str | None:
-    """Take a folder through everything. Returns what DeepSpeed's head refuses it for, or None.
+@dataclass(frozen=True)
+class Outcome:
+    """What a folder is refused for, and what DeepSpeed's head refuses it for, if anything."""
 
-    Raises ValueError where the folder is refused, and AssertionError where it is wrong.
-    """
-    agent = block(Agent, chat_options=options, dtype="float32")
-    codec = build_codec(folder, options)
-    sampler = build_sampler(folder, codec, agent)
-    check_plain_loading(codec)
+    refused: str | None = None
+    packed: str | None = None
+
+
+def outcome(folder: Path, options: Mapping[str, Any], workplace: Path) -> Outcome:
+    """Take a folder through everything. Raises AssertionError where something goes wrong that no
+    refusal foretold."""
+    try:
+        codec = build_codec(folder, options)
+        sampler = build_sampler(folder, codec, block(Agent, chat_options=dict(options)))
+        check_plain_loading(codec)
+    except ValueError as error:
+        return Outcome(refused=told(error, folder))
     rules = TrainerRules(block(Train), tiny().method().loss, 1e-3, 16)
     policy = Policy(codec, sampler, build_trainer(folder, codec, rules, workplace), 1.0)
-    samples = two_turns(policy)
-    agrees(policy, samples)
-    assert policy.trainer is not None
-    policy.trainer.update(samples, 1.0)
-    policy.hand_over()
-    agrees(policy, two_turns(policy))
-    policy.export(workplace / "out")
-    loads_plainly(policy, workplace / "out", two_turns(policy)[0], options)
+    learn_and_export(policy, workplace / "out", options)
     try:
         PackedHead(len(codec.tokenizer)).load(folder, "float32")
-    except ValueError as refused:
-        return str(refused)
-    return None
+    except ValueError as error:
+        return Outcome(packed=told(error, folder))
+    return Outcome()
+
+
+def told(error: ValueError, folder: Path) -> str:
+    """A refusal without the folder's name. Asserts that it has one line, which names the folder."""
+    words = str(error)
+    assert words.startswith(f"{folder}: ") and "\n" not in words, words
+    return words.removeprefix(f"{folder}: ")
+
+
+def learn_and_export(policy: Policy, out: Path, options: Mapping[str, Any]) -> None:
+    """A turn, a reply and a turn; an update; a hand-over; the same turns; an export."""
+    assert policy.trainer is not None
+    samples = two_turns(policy)
+    agrees(policy, samples)
+    policy.trainer.update(samples, 1.0)
+    policy.hand_over()
+    after = two_turns(policy)
+    agrees(policy, after)
+    policy.export(out)
+    loads_plainly(policy, out, after[0])
+    check_plain_loading(build_codec(out, options))
 
 
 def two_turns(policy: Policy) -> list[Sample]:
@@ -90,14 +114,17 @@ def agrees(policy: Policy, samples: list[Sample]) -> None:
         assert float(difference.abs().max()) < CLOSE
 
 
-def loads_plainly(policy: Policy, folder: Path, one: Sample, options: dict[str, Any]) -> None:
-    """Plain transformers opens the export: the same log-probabilities, the same chat."""
-    kernel = policy.sampler.model.config._attn_implementation
-    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation=kernel)
+@torch.no_grad()
+def loads_plainly(policy: Policy, folder: Path, one: Sample) -> None:
+    """Plain transformers opens the export and gives the same log-probabilities, under the kernel of
+    attention that the sampler has."""
+    sampler: Any = policy.sampler
+    codec: Any = policy.codec
+    kernel = sampler.model.config._attn_implementation
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, attn_implementation=kernel)
     logits = model(input_ids=torch.tensor([list(one.ids)])).logits[0, :-1]
-    logprobs = logits[:, : len(policy.codec.tokenizer)].log_softmax(-1)
+    logprobs = logits[:, : len(codec.tokenizer)].log_softmax(-1)
     own = logprobs.gather(1, torch.tensor(one.ids)[1:, None])[:, 0]
     trained = torch.tensor(one.loss_mask)[1:].bool()
     gap = (own[trained] - torch.tensor(one.old_logprobs)[1:][trained]).abs().max()
     assert float(gap) < CLOSE
-    check_plain_loading(build_codec(folder, options))

@@ -108,14 +108,15 @@ def _pieces(model: Any, specials: Sequence[str]) -> Tokenizer:
     """Pieces of SentencePiece's kind, trained on a few lines, with a token for every byte."""
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    kind = trainers.BpeTrainer if isinstance(model, models.BPE) else trainers.UnigramTrainer
-    more = {} if isinstance(model, models.BPE) else {"unk_token": "<unk>"}
-    trainer = kind(vocab_size=440, special_tokens=["<unk>", *BYTES], show_progress=False, **more)
+    bpe, own = isinstance(model, models.BPE), ["<unk>", *BYTES]
+    kind: Any = trainers.BpeTrainer if bpe else trainers.UnigramTrainer
+    more = {} if bpe else {"unk_token": "<unk>"}
+    trainer = kind(vocab_size=440, special_tokens=own, show_progress=False, **more)
     tokenizer.train_from_iterator(LINES, trainer)
     told = json.loads(tokenizer.to_str())
     told["added_tokens"] = [one for one in told["added_tokens"] if one["content"] == "<unk>"]
     told["model"]["byte_fallback"] = True
-    if isinstance(model, models.BPE):
+    if bpe:
         told["model"] |= {"unk_token": "<unk>", "fuse_unk": True}
     tokenizer = Tokenizer.from_str(json.dumps(told))
     tokenizer.decoder = decoders.Sequence(
