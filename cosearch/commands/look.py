@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from cosearch.engines.policies.build import ModelBlock, look_at_model
@@ -21,7 +22,7 @@ class Use:
     """How a role of a row opens a model folder; ``trainer`` is the engine that trains it there."""
 
     folder: str
-    block: ModelBlock
+    block: ModelBlock | blocks.Judge
     head: str
     trainer: str | None
 
@@ -36,11 +37,19 @@ def look_at_models(settings: Settings, root: Path) -> None:
     if (folder / CONFIG).is_file():
         encoder_factory(folder, encoder, 1)()
     seen: list[Use] = []
-    for row in settings.rows.values():
-        for use in _uses(settings, row):
-            if use not in seen and (root / use.folder / CONFIG).is_file():
-                seen.append(use)
-                look_at_model(root / use.folder, use.block, use.head, use.trainer)
+    every = (_uses(settings, row) for row in settings.rows.values())
+    for use in chain(_judges(settings), *every):
+        if use not in seen and (root / use.folder / CONFIG).is_file():
+            seen.append(use)
+            look_at_model(root / use.folder, use.block, use.head, use.trainer)
+
+
+def _judges(settings: Settings) -> Iterator[Use]:
+    """What the judge opens, where it is a model of this machine."""
+    block = settings.section(blocks.Judge)
+    folder = getattr(settings.section(blocks.Models), block.model, None)
+    if block.kind == "likelihood" and folder is not None:
+        yield Use(folder, block, "causal", None)
 
 
 def _uses(settings: Settings, row: Row) -> Iterator[Use]:

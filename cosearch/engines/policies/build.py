@@ -73,15 +73,13 @@ def build_sampler(folder: str | Path, codec: Any, block: ModelBlock, head: str =
 
 
 def look_at_model(
-    folder: str | Path, block: ModelBlock, head: str = "causal", trainer: str | None = None
+    folder: str | Path, block: ModelBlock | Judge, head: str = "causal", trainer: str | None = None
 ) -> None:
     """Open a model folder on the CPU as ``block`` samples it and as ``trainer``, if one is named,
     trains it. Raises ValueError for what cannot work; the engine that samples later is not started,
     because all of them start from this folder."""
-    codec, here = (
-        build_codec(folder, block.chat_options),
-        block.model_copy(update={"device": "cpu"}),
-    )
+    codec = build_codec(folder, block.chat_options)
+    here = block.model_copy(update={"device": "cpu"})
     if trainer is not None:
         check_plain_loading(codec)
     if _checked(head) == "scorer":
@@ -129,7 +127,7 @@ def hf_sampler(folder: str | Path, codec: Any, block: ModelBlock | Judge) -> Any
     )
 
 
-def _scorer_sampler(folder: str | Path, block: ModelBlock) -> Any:
+def _scorer_sampler(folder: str | Path, block: ModelBlock | Judge) -> Any:
     from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
 
     return CrossEncoder(

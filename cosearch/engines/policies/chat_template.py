@@ -6,6 +6,7 @@ no message can change what stands around it.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,14 @@ class ChatTemplate:
         self.options = dict(options)
         if isinstance(date := self.options.get(DATE), str):
             self.options[DATE] = lambda _form: date
+        self._around = cache(self._around_uncached)
         self._check_date()
         self._check_switches()
         self._check_opening()
 
     def chat(self, messages: Sequence[Message]) -> list[Segment]:
         """The conversation up to and including the opening of the assistant's turn."""
-        texts = self._around([message.role for message in messages])
+        texts = self._around(tuple(message.role for message in messages))
         found = [Segment(texts[0], trusted=True)]
         for message, text in zip(messages, texts[1:], strict=True):
             found += [*message.segments, Segment(text, trusted=True)]
@@ -53,22 +55,15 @@ class ChatTemplate:
 
     def reply(self, segments: Sequence[Segment]) -> list[Segment]:
         """What follows an assistant's turn, with ``segments`` as the user's message in it."""
-        _, _, before, after = self._around(["user", "assistant", "user"])
+        _, _, before, after = self._around(("user", "assistant", "user"))
         return [Segment(before, trusted=True), *segments, Segment(after, trusted=True)]
 
-    def _around(self, roles: Sequence[str], *, opening: bool = True) -> list[str]:
+    def _around_uncached(self, roles: tuple[str, ...], opening: bool = True) -> list[str]:
         """The texts before, between and after the contents of messages of these roles."""
         messages = [
             {"role": role, "content": _SLOT.format(number)} for number, role in enumerate(roles)
         ]
-        try:
-            rendered = self._rendered(messages, opening, self.options)
-        except TemplateError as error:
-            raise ValueError(
-                f"{self._folder}: its chat template refuses a conversation of {', '.join(roles)}:"
-                f" {error}"
-            ) from error
-        parts = _SLOT_PATTERN.split(rendered)
+        parts = _SLOT_PATTERN.split(self._rendered(messages, opening, self.options))
         if parts[1::2] != [str(number) for number in range(len(roles))]:
             raise ValueError(
                 f"{self._folder}: its chat template shows messages {', '.join(parts[1::2]) or '-'}"
@@ -76,10 +71,18 @@ class ChatTemplate:
             )
         return parts[::2]
 
-    def _rendered(self, messages: Sequence[Any], opening: bool, options: Mapping[str, Any]) -> str:
-        text: str = self._tokenizer.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=opening, **options
-        )
+    def _rendered(
+        self, messages: Sequence[dict[str, str]], opening: bool, options: Mapping[str, Any]
+    ) -> str:
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=opening, **options
+            )
+        except TemplateError as error:
+            roles = ", ".join(message["role"] for message in messages)
+            raise ValueError(
+                f"{self._folder}: its chat template refuses a conversation of {roles}: {error}"
+            ) from error
         return text
 
     def _asked(self, options: Mapping[str, Any]) -> str:
@@ -111,9 +114,9 @@ class ChatTemplate:
 
     def _check_opening(self) -> None:
         """The generation prompt must be what stands before an assistant's text in a history."""
-        opening = self._around(["user"])[1]
-        header = self._around(["user", "assistant", "user"])[1]
-        last = self._around(["user", "assistant"], opening=False)[1]
+        opening = self._around(("user",))[1]
+        header = self._around(("user", "assistant", "user"))[1]
+        last = self._around(("user", "assistant"), opening=False)[1]
         extra = opening.removeprefix(header)
         if opening.startswith(header) and (
             not extra.strip() or opening == last or _CLOSED.search(extra)
