@@ -17,6 +17,8 @@ from cosearch.rollouts.pipelines import HEADS
 
 Chat = list[dict[str, str]]
 """Messages as a chat template takes them."""
+DATE = "strftime_now"
+"""The option of a chat template that is a function there: it writes today's date."""
 NOTES = ("notes", "notes_nothing", "notes_repeated")
 
 
@@ -45,6 +47,13 @@ class RolePrompts:
             {"role": one.role, "content": "".join(part.text for part in one.segments)}
             for one in self.example
         ]
+
+    def arguments(self) -> str:
+        """The options of the chat template as further arguments of a call in Python."""
+        shown = {name: repr(value) for name, value in self.chat_options.items()}
+        if DATE in shown:
+            shown[DATE] = f"lambda form: {shown[DATE]}"
+        return "".join(f", {name}={value}" for name, value in shown.items())
 
     def record(self) -> dict[str, Any]:
         """What prompts.json says of the role."""

@@ -19,7 +19,7 @@ _SLOT_PATTERN = re.compile(r"cosearchslot(\d+)x")
 _CLOSED = re.compile(r"</[^<>]+>\s*\Z")
 THINKING = ("enable_thinking", "thinking")
 """Options by which templates ask if the model thinks before it answers."""
-DATE = "strftime_now"
+TODAY = "strftime_now"
 """The function by which templates write today's date."""
 
 
@@ -38,8 +38,8 @@ class ChatTemplate:
         self._folder = folder
         self._tokenizer = tokenizer
         self.options = dict(options)
-        if isinstance(date := self.options.get(DATE), str):
-            self.options[DATE] = lambda _form: date
+        if isinstance(date := self.options.get(TODAY), str):
+            self.options[TODAY] = lambda _form: date
         self._around = cache(self._around_uncached)
         self._check_date()
         self._check_switches()
@@ -90,15 +90,15 @@ class ChatTemplate:
         return self._rendered([{"role": "user", "content": _SLOT.format(0)}], True, options)
 
     def _check_date(self) -> None:
-        if DATE in self.options:
+        if TODAY in self.options:
             return
         one, other = (
-            self._asked(self.options | {DATE: lambda _form, day=day: day}) for day in ("1", "2")
+            self._asked(self.options | {TODAY: lambda _form, day=day: day}) for day in ("1", "2")
         )
         if one != other:
             raise ValueError(
                 f"{self._folder}: its chat template writes today's date, so prompts would change"
-                f" from day to day; fix it in chat_options, as in {{{DATE}: 26 July 2024}}"
+                f" from day to day; fix it in chat_options, as in {{{TODAY}: 26 July 2024}}"
             )
 
     def _check_switches(self) -> None:
