@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from cosearch.commands.models import record
 from cosearch.data.fetch_hub import download, fetch
-from cosearch.files.model_record import record_models
 from cosearch.params import blocks
 from cosearch.params.settings import load_settings
 
@@ -12,11 +12,12 @@ def fetch_profile(profile: str) -> None:
     """Fetch what hub.yaml lists for the profile, and print each name.
 
     Raises:
-        ValueError: ``hub`` has no such profile, or a file cannot be had or is another one.
+        ValueError: ``hub`` has no such profile, a file cannot be had or is another one, or a model
+            cannot work.
     """
     settings = load_settings(profile)
     if profile not in settings.file.hub:
         raise ValueError(f"hub: no {profile!r}; there is nothing to fetch for this profile")
     folder = Path(settings.section(blocks.Data).folder or ".")
     fetch(settings.file.hub[profile], Path(), folder, download, print)
-    record_models(profile, settings.model_folders())
+    record(profile)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from cosearch.engines.policies.build import check_plain_loading
+from cosearch.engines.policies.build import build_codec, check_plain_loading
 from cosearch.export.cards import Cards
 from cosearch.export.finished import FinishedRow
 from cosearch.export.prompts import role_prompts
@@ -33,7 +33,8 @@ def write_models(row: FinishedRow, cards: Cards, target: Path) -> list[str]:
     with beside(target) as aside:
         for name, (path, roles) in folders.items():
             prompts = [role_prompts(row, role) for role in roles]
-            check_plain_loading(path, [role.example for role in prompts])
+            for one in prompts:
+                check_plain_loading(build_codec(path, one.chat_options), [one.example])
             shutil.copytree(path, aside / name, ignore=shutil.ignore_patterns(".*", CARD))
             write_json(aside / name / "prompts.json", {one.role: one.record() for one in prompts})
             write_text(aside / name / CARD, cards.model(name, prompts))

@@ -17,6 +17,8 @@ from cosearch.rollouts.pipelines import HEADS
 
 Chat = list[dict[str, str]]
 """Messages as a chat template takes them."""
+DATE = "strftime_now"
+"""The option of a chat template that is a function there: it writes today's date."""
 NOTES = ("notes", "notes_nothing", "notes_repeated")
 
 
@@ -26,14 +28,15 @@ class RolePrompts:
 
     ``templates``: name -> messages whose texts Python's ``str.format`` fills. ``document``: the
     text of one document, also to be filled. ``example``: a whole first prompt of the evaluation.
-    ``grammar``: the tags of an agent's turn, None for a ranker. ``scorer``: the model gives a
-    number instead of text.
+    ``chat_options`` go to the chat template. ``grammar``: the tags of an agent's turn, None for a
+    ranker. ``scorer``: the model gives a number instead of text.
     """
 
     role: str
     templates: Mapping[str, Chat]
     document: str
     example: tuple[Message, ...]
+    chat_options: Mapping[str, Any]
     grammar: Grammar | None
     scorer: bool
     limits: Mapping[str, int]
@@ -45,11 +48,19 @@ class RolePrompts:
             for one in self.example
         ]
 
+    def arguments(self) -> str:
+        """The options of the chat template as further arguments of a call in Python."""
+        shown = {name: repr(value) for name, value in self.chat_options.items()}
+        if DATE in shown:
+            shown[DATE] = f"lambda form: {shown[DATE]}"
+        return "".join(f", {name}={value}" for name, value in shown.items())
+
     def record(self) -> dict[str, Any]:
         """What prompts.json says of the role."""
         return {
             "templates": self.templates,
             "document": self.document,
+            "chat_options": self.chat_options,
             "limits": self.limits,
             "example": self.chat(),
         }
@@ -71,6 +82,7 @@ def role_prompts(row: FinishedRow, role: str) -> RolePrompts:
         {name: _template(prompting, name)},
         prompting.document,
         _ranked(row, prompting, name),
+        block["chat_options"],
         None,
         scorer,
         limits | {key: rollout[key] for key in ("top_n", "top_k")},
@@ -88,6 +100,7 @@ def _agent(row: FinishedRow, prompting: Prompting, limits: Mapping[str, int]) ->
         {name: _template(prompting, name) for name in names if name is not None},
         prompting.document,
         prompting.fill(spoken.prompt, {"question": question}),
+        row.playing["agent"]["chat_options"],
         spoken.grammar,
         False,
         limits,

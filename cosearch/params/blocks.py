@@ -61,6 +61,8 @@ class Encoder(Section):
     processes: Positive
 
 
+ChatOptions = dict[str, bool | int | str]
+"""What a model's chat template is asked with, beside the messages."""
 TrackerName = Literal["tensorboard", "mlflow", "wandb"]
 IndexKind = Literal["flat", "fp16", "sq8", "pq", "ivf_flat", "ivf_sq8", "ivf_pq", "hnsw"]
 
@@ -103,6 +105,7 @@ class Agent(Section):
     """Prompting and bounds of the agent, and the engine that samples it."""
 
     templates: str
+    chat_options: ChatOptions
     document: str
     max_document_chars: Positive
     max_prompt_tokens: Positive
@@ -122,6 +125,7 @@ class Ranker(Section):
     """Prompting and bounds of the ranker; ``max_pair_tokens`` is a cross-encoder's."""
 
     templates: str
+    chat_options: ChatOptions
     document: str
     max_document_chars: Positive
     max_prompt_tokens: Positive
@@ -138,6 +142,7 @@ class Simulator(Section):
     """The model that plays the search engine in training (ZeroSearch), and its noise."""
 
     templates: str
+    chat_options: ChatOptions
     max_prompt_tokens: Positive
     max_turn_tokens: Positive
     temperature: NonNegative
@@ -157,6 +162,7 @@ class Judge(Section):
     kind: Literal["likelihood", "endpoint"]
     model: str
     templates: str
+    chat_options: ChatOptions
     document: str
     max_document_chars: Positive
     max_prompt_tokens: Positive

@@ -25,6 +25,7 @@ from cosearch.engines.policies.build import (
     build_codec,
     build_sampler,
     build_trainer,
+    check_plain_loading,
 )
 from cosearch.files.hashes import hash_files, hash_folders
 from cosearch.methods.bundle import METHODS
@@ -112,15 +113,17 @@ class Learning:
 
 def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = "causal") -> Policy:
     """A frozen policy: codec and sampler."""
-    codec = build_codec(folder)
+    codec = build_codec(folder, block.chat_options)
     return Policy(codec, build_sampler(folder, codec, block, head), None, temperature)
 
 
 def open_learner(
     folder: str, role: Learning, parts: Parts, scratch: Path, head: str = "causal"
 ) -> Policy:
-    """A policy that learns: codec, sampler and trainer over the same weights."""
+    """A policy that learns: codec, sampler and trainer over the same weights. Raises ValueError for
+    a folder that plain transformers, which will open the trained model, reads otherwise."""
     frozen = open_policy(folder, role.block, role.temperature, head)
+    check_plain_loading(frozen.codec)
     rules = TrainerRules(role.train, parts.method.loss, role.lr, role.max_tokens)
     trainer = build_trainer(folder, frozen.codec, rules, scratch, head)
     return Policy(frozen.codec, frozen.sampler, trainer, role.temperature)

@@ -230,9 +230,9 @@ def test_a_conversation_grows_as_the_template_renders_it(build: Any, tmp_path: P
 
 def test_chat_options_reach_the_template(tmp_path: Path) -> None:
     byte_level(tmp_path)
-    (tmp_path / "chat_template.jinja").write_text(CHATML + "{{ mood }}")
+    (tmp_path / "chat_template.jinja").write_text("{{ mood }}" + CHATML)
     codec = HfCodec(tmp_path, chat_options={"mood": "glad"})
-    assert codec.decode(codec.chat(ask("x"))).endswith("<|im_start|>assistant\nglad")
+    assert codec.decode(codec.chat(ask("x"))).startswith("glad<|im_start|>")
 
 
 def test_a_saved_codec_is_the_same_codec(tmp_path: Path) -> None:
@@ -244,14 +244,10 @@ def test_a_saved_codec_is_the_same_codec(tmp_path: Path) -> None:
     assert second.eos_ids == first.eos_ids
 
 
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [("chat_template", "has no chat template"), ("eos_token", "names no eos_token")],
-)
-def test_an_incomplete_tokenizer_is_refused(missing: str, message: str, tmp_path: Path) -> None:
+def test_a_tokenizer_without_a_chat_template_is_refused(tmp_path: Path) -> None:
     byte_level(tmp_path)
     fast = PreTrainedTokenizerFast.from_pretrained(tmp_path)
-    setattr(fast, missing, None)
+    fast.chat_template = None
     fast.save_pretrained(tmp_path / "broken")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="has no chat template"):
         HfCodec(tmp_path / "broken")

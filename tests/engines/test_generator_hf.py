@@ -11,7 +11,7 @@ from cosearch.core.types import Sampling
 from cosearch.engines.policies.build import build_sampler
 from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.weights import checksum
-from cosearch.params.blocks import Agent
+from cosearch.params.blocks import Agent, Ranker
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 from tests.settings import block
 
@@ -91,6 +91,14 @@ def test_new_weights_change_what_is_sampled_and_are_counted(folder: Path, tmp_pa
 )
 def test_a_device_that_is_not_there_is_refused(folder: Path, device: str, message: str) -> None:
     codec = SimpleNamespace(tokenizer=range(VOCABULARY), eos_ids=frozenset({EOS}))
-    for head in ("causal", "scorer"):
+    short = {"max_prompt_tokens": 64, "max_response_tokens": 64}
+    asked = {"causal": block(Agent, device=device, **short), "scorer": block(Ranker, device=device)}
+    for head, role in asked.items():
         with pytest.raises(ValueError, match=message):
-            build_sampler(folder, codec, block(Agent, device=device), head)
+            build_sampler(folder, codec, role, head)
+
+
+def test_sequences_longer_than_the_models_positions_are_refused(folder: Path) -> None:
+    codec = SimpleNamespace(tokenizer=range(VOCABULARY), eos_ids=frozenset({EOS}))
+    with pytest.raises(ValueError, match=r"128 positions, and max_prompt_tokens .* allow 129"):
+        build_sampler(folder, codec, block(Agent, max_prompt_tokens=65, max_response_tokens=64))

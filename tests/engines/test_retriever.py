@@ -163,9 +163,10 @@ def test_bfloat16_is_close_and_another_fingerprint(model: Path, encoder: DenseEn
         ({"dtype": "int8"}, "dtype 'int8'"),
         ({"pooling": "max"}, "pooling 'max'"),
         ({"device": "tpu"}, "device 'tpu'"),
+        ({"max_length": 65}, r"max_length=65: .* has 64 positions; set it to 64"),
     ],
 )
-def test_unknown_settings_are_refused(model: Path, changes: dict[str, str], message: str) -> None:
+def test_unknown_settings_are_refused(model: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DenseEncoder(model, changed(**changes))
     with pytest.raises(ValueError, match=r"no model folder \(config.json is missing\)"):

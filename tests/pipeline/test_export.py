@@ -17,6 +17,7 @@ from huggingface_hub import DatasetCard, ModelCard
 
 from cosearch.__main__ import main
 from cosearch.core.formats import GRAMMARS, Malformed, parse_ranking, parse_turn
+from cosearch.export.prompts import RolePrompts
 from cosearch.files.artifacts import ROLLOUT_SCHEMA, read_json, write_json
 from cosearch.files.hashes import hash_file, hash_files
 from tests.pipeline.project import Project
@@ -107,6 +108,14 @@ def test_a_card_holds_what_was_measured(models: Path, reproduced: Project) -> No
     for words in (hash_file(identity), ROW, "changes none", "models/tiny/agent", "Apache-2.0"):
         assert words in text
     assert "{{" not in text and "{%" not in text
+
+
+def test_a_card_passes_on_the_options_of_the_chat_template() -> None:
+    options = {"enable_thinking": False, "strftime_now": "26 July 2024"}
+    told = RolePrompts("agent", {}, "", (), options, None, False, {})
+    given = ", enable_thinking=False, strftime_now=lambda form: '26 July 2024'"
+    assert told.arguments() == given
+    assert told.record()["chat_options"] == options
 
 
 def test_prompts_and_settings_lie_beside_the_models(models: Path, reproduced: Project) -> None:

@@ -11,7 +11,7 @@ def build_likelihood_judge(folder: str | Path, block: blocks.Judge) -> RankingJu
     """The likelihood judge over the frozen agent of a model folder."""
     from cosearch.engines.judges.likelihood import LikelihoodJudge
 
-    codec = build_codec(folder)
+    codec = build_codec(folder, block.chat_options)
     vocabulary = len(codec.tokenizer)
     return LikelihoodJudge(hf_sampler(folder, codec, block), codec, block, vocabulary=vocabulary)
 

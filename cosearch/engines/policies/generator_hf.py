@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers.utils.logging import disable_progress_bar
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
 from cosearch.engines.loading import at_least_float32, check_device, load_causal_lm
 from cosearch.engines.policies.draws import uniforms
+from cosearch.engines.policies.look import (
+    GIVEN,
+    check_numbers,
+    check_vocabulary,
+    sequences,
+    written,
+)
 from cosearch.engines.policies.weights import checksum
-
-disable_progress_bar()
 
 
 class HfGenerator:
@@ -46,6 +50,7 @@ class HfGenerator:
         self._padded = slice(vocabulary, None)
         """Rows of the output layer without a token. Their logits are masked before sampling."""
         self.weights = 0
+        self._look(folder, vocabulary)
 
     def __call__(self, requests: Sequence[Generate]) -> list[Generation]:
         """Generations in the order of ``requests``."""
@@ -69,6 +74,22 @@ class HfGenerator:
 
     def close(self) -> None:
         """Do nothing, because this engine started no process."""
+
+    def _look(self, folder: str | Path, vocabulary: int) -> None:
+        """Raises ValueError where a batch of two lengths, padded and with a cache, gives other
+        log-probabilities than the model alone."""
+        check_vocabulary(folder, self.model, vocabulary)
+        requests = [
+            Generate("look", tuple(ids), Sampling(0.0, 1.0, 0, GIVEN + number), 0)
+            for number, ids in enumerate(sequences(vocabulary))
+        ]
+        found = self._sample(requests)
+        samples = [
+            written([*request.prompt_ids, *generation.ids], len(request.prompt_ids))
+            for request, generation in zip(requests, found, strict=True)
+        ]
+        logprobs = torch.tensor([value for one in found for value in one.logprobs])
+        check_numbers(folder, self.model, samples, vocabulary, logprobs)
 
     def _batches(self, requests: Sequence[Generate]) -> Iterator[list[int]]:
         """Indices of requests that run together: equal sampling, similar length, bounded tokens."""
@@ -145,7 +166,12 @@ class HfGenerator:
             use_cache=True,
             logits_to_keep=1,
         )
-        cache = output.past_key_values
+        cache = output.get("past_key_values")
+        if not hasattr(cache, "batch_select_indices"):
+            raise ValueError(
+                f"{self.model.name_or_path}: {type(self.model).__name__} keeps no cache of keys and"
+                " values, by which a batch goes on token by token; name a model with attention"
+            )
         if len(unique) < len(prompts):
             cache.batch_select_indices(rows.to(self.device))
         logits = self._mask_padding(output.logits[:, -1])

@@ -12,6 +12,8 @@ import torch
 
 from cosearch.core.types import Sample
 from cosearch.engines.loading import at_least_float32, load_causal_lm, load_scorer
+from cosearch.engines.policies.logits import logits_at
+from cosearch.engines.policies.look import check_numbers, check_vocabulary, sequences, written
 
 
 class Batch:
@@ -69,8 +71,11 @@ class CausalHead:
         self._vocabulary = vocabulary
 
     def load(self, folder: str | Path, dtype: str) -> Any:
-        """A causal language model."""
-        return load_causal_lm(folder, dtype)
+        """A causal language model. Raises ValueError for one that this head reads otherwise than it
+        computes."""
+        model = load_causal_lm(folder, dtype)
+        check_head(self, model, folder, self._vocabulary)
+        return model
 
     def shape(self, sample: Sample) -> tuple[int, int]:
         """One row of all ids."""
@@ -83,13 +88,19 @@ class CausalHead:
         ids, attention = right_padded([sample.ids for sample in batch.samples], fill=0)
         masks, _ = right_padded([sample.loss_mask for sample in batch.samples], fill=0)
         trained = masks[:, 1:].bool()
-        hidden = model.base_model(input_ids=ids, attention_mask=attention)
-        states = hidden.last_hidden_state[:, :-1][trained]
-        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
-        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
-        with torch.no_grad():
-            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
-        return logprobs.gather(1, ids[:, 1:][trained][:, None])[:, 0], entropy
+        before = torch.nn.functional.pad(trained, (0, 1))
+        logits = logits_at(model, before, self._vocabulary, input_ids=ids, attention_mask=attention)
+        return token_logprobs(logits, ids[:, 1:][trained], temperature)
+
+
+def check_head(head: Head, model: Any, folder: str | Path, vocabulary: int) -> None:
+    """Raises ValueError where ``head`` gives two sequences of one batch other log-probabilities
+    than the model itself gives each of them."""
+    check_vocabulary(folder, model, vocabulary)
+    samples = [written(ids) for ids in sequences(vocabulary)]
+    with torch.inference_mode():
+        logprobs, _ = head(model, Batch(range(len(samples)), samples), 1.0)
+    check_numbers(folder, model, samples, vocabulary, logprobs)
 
 
 class PickHead:
@@ -170,6 +181,17 @@ def score_rows(model: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     ids, attention = right_padded(rows, fill=pad)
     ids, attention = ids.to(model.device), attention.to(model.device)
     return at_least_float32(model(input_ids=ids, attention_mask=attention).logits[:, 0])
+
+
+def token_logprobs(
+    logits: torch.Tensor, tokens: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of ``tokens`` [tokens] under ``logits`` [tokens, vocabulary], and the
+    entropies there."""
+    logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+    with torch.no_grad():
+        entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+    return logprobs.gather(1, tokens[:, None])[:, 0], entropy
 
 
 def pick_table(scores: torch.Tensor, picks: torch.Tensor) -> torch.Tensor:

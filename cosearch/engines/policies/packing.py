@@ -14,18 +14,22 @@ import torch
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from cosearch.core.types import Sample
-from cosearch.engines.loading import at_least_float32, load_causal_lm
+from cosearch.engines.loading import load_causal_lm
 from cosearch.engines.policies.heads import (
     Batch,
     Head,
     batches_at,
+    check_head,
+    token_logprobs,
 )
+from cosearch.engines.policies.logits import logits_at
+
+FLASH = "flash_attention_2"
 
 
-def attention_for(dtype: str) -> str:
-    """The attention kernel of this machine: flash attention where it is installed and can run."""
-    flash = dtype == "bfloat16" and is_flash_attn_2_available()
-    return "flash_attention_2" if flash else "sdpa"
+def takes_flash(dtype: str) -> bool:
+    """Whether flash attention is installed here and can compute in ``dtype``."""
+    return dtype == "bfloat16" and is_flash_attn_2_available()
 
 
 class PackedHead:
@@ -35,9 +39,13 @@ class PackedHead:
         self._vocabulary = vocabulary
 
     def load(self, folder: str | Path, dtype: str) -> Any:
-        """A causal language model with this machine's attention kernel."""
+        """A causal language model, with flash attention where this machine has it. Raises
+        ValueError for one that this head reads otherwise than it computes; that is looked at on the
+        CPU, where there is no flash attention."""
         model = load_causal_lm(folder, dtype)
-        model.set_attn_implementation(attention_for(dtype))
+        check_head(self, model, folder, self._vocabulary)
+        if takes_flash(dtype):
+            model.set_attn_implementation(FLASH)
         return model
 
     def shape(self, sample: Sample) -> tuple[int, int]:
@@ -56,13 +64,9 @@ class PackedHead:
         ids = torch.tensor([[token for sample in batch.samples for token in sample.ids]])
         positions = torch.tensor([[p for s in batch.samples for p in range(len(s.ids))]])
         trained = torch.tensor([flag for s in batch.samples for flag in s.loss_mask]).bool()
-        hidden = model.base_model(input_ids=ids, position_ids=positions, use_cache=False)
-        states = hidden.last_hidden_state[0, :-1][trained[1:]]
-        logits = at_least_float32(model.get_output_embeddings()(states)[:, : self._vocabulary])
-        logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
-        with torch.no_grad():
-            entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
-        return logprobs.gather(1, ids[0][trained][:, None])[:, 0], entropy
+        before = trained.roll(-1)[None]
+        logits = logits_at(model, before, self._vocabulary, input_ids=ids, position_ids=positions)
+        return token_logprobs(logits, ids[0][trained], temperature)
 
 
 def rounds(

@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModel
 
 from cosearch.core.types import Passage
-from cosearch.engines.loading import check_device, load_tokenizer
+from cosearch.engines.loading import DTYPES, check_device, load_encoder, load_tokenizer
 from cosearch.files.hashes import hash_folder
 from cosearch.params.blocks import Encoder
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _BINDING = ("query_prefix", "passage_prefix", "pooling", "normalize", "max_length", "dtype")
 """Settings of the encoder's fingerprint, in its order."""
 
@@ -37,7 +35,7 @@ class DenseEncoder:
         dtype, pooling = settings.dtype, settings.pooling
         if not (Path(folder) / "config.json").is_file():
             raise ValueError(f"{folder}: no model folder (config.json is missing)")
-        if dtype not in _DTYPES or pooling not in _POOLINGS:
+        if dtype not in DTYPES or pooling not in _POOLINGS:
             raise ValueError(f"encoder: dtype {dtype!r} or pooling {pooling!r} is unknown")
         check_device("encoder", settings.device)
         torch.set_num_threads(threads)
@@ -45,9 +43,10 @@ class DenseEncoder:
         self._tokenizer: Any = load_tokenizer(folder)
         # Encoders count absolute positions from the left: padding there would move every token.
         self._tokenizer.padding_side = "right"
-        model: Any = AutoModel.from_pretrained(folder, dtype=_DTYPES[dtype])
+        model = load_encoder(folder, dtype)
+        _check_length(folder, self._tokenizer, model, settings.max_length)
         self._device = worker_device(settings.device, worker, torch.cuda.device_count())
-        self._model: Any = model.to(self._device).eval()
+        self._model: Any = model.to(self._device)
         self._pool = _POOLINGS[pooling]
         self.dimension: int = self._model.config.hidden_size
         self.fingerprint: dict[str, Any] = encoder_fingerprint(folder, settings)
@@ -115,6 +114,28 @@ class DenseEncoder:
 def worker_device(device: str, worker: int, gpus: int) -> str:
     """Where worker number ``worker`` encodes; with ``cuda``, on one of ``gpus`` GPUs in turn."""
     return f"{device}:{worker % gpus}" if device == "cuda" else device
+
+
+def _check_length(folder: str | Path, tokenizer: Any, model: Any, longest: int) -> None:
+    """Raises ValueError where the model has fewer positions than ``longest``, or no padding."""
+    places = positions(model)
+    if places is not None and longest > places:
+        raise ValueError(
+            f"encoder.max_length={longest}: {folder} has {places} positions; set it to {places}"
+        )
+    if tokenizer.pad_token_id is None:
+        raise ValueError(f"{folder}: the tokenizer names no pad_token, and texts are padded")
+
+
+def positions(model: Any) -> int | None:
+    """How many tokens a model can place, or None for one that sets no bound. A table of positions
+    that pads (RoBERTa's) begins to count after its padding."""
+    for name, table in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(table, torch.nn.Embedding):
+            padding = table.padding_idx
+            return table.num_embeddings - (0 if padding is None else padding + 1)
+    found: int | None = getattr(model.config, "max_position_embeddings", None)
+    return found
 
 
 def encoder_fingerprint(folder: str | Path, settings: Encoder) -> dict[str, Any]:
