@@ -35,7 +35,7 @@ def look_at_models(settings: Settings, root: Path) -> None:
     encoder = settings.section(blocks.Encoder).model_copy(update={"device": "cpu"})
     folder = root / settings.section(blocks.Models).encoder
     if (folder / CONFIG).is_file():
-        encoder_factory(folder, encoder, 1)()
+        encoder_factory(folder, encoder, 1)(0)
     seen: list[Use] = []
     every = (_uses(settings, row) for row in settings.rows.values())
     for use in chain(_judges(settings), *every):
