@@ -12,11 +12,12 @@ Device = Literal["cpu", "cuda"]
 
 
 class VllmProbe(Section):
-    """Greedy continuations that tell whether handed-over weights arrived; tolerance in nats."""
+    """Greedy continuations after a hand-over. Sampler and trainer may differ over them by ``factor``
+    times what they differed by with the first weights."""
 
     prompts: Positive
     tokens: Positive
-    tolerance: Annotated[float, Field(gt=0)]
+    factor: Annotated[float, Field(gt=1)]
 
 
 class Vllm(Section):

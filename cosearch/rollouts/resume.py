@@ -32,7 +32,7 @@ from cosearch.files.artifacts import (
 from cosearch.files.durable import sync
 from cosearch.files.hashes import check_hashes, hash_file, hash_files
 from cosearch.files.sealed import read_sealed, remove_folder, write_sealed
-from cosearch.rollouts.policy import Policy
+from cosearch.rollouts.policy import Policy, hand_over
 from cosearch.rollouts.shards import EngineMemory, NoMemory, Shards
 from cosearch.run.origin import differences, origin
 
@@ -121,7 +121,7 @@ class RunStore:
             trainer = policies[role].trainer
             assert trainer is not None
             trainer.restore(states[-1] / f"{role}.pt")
-            policies[role].hand_over()
+        hand_over(policies)
         for name in sorted(name for name in self._sums if name.startswith("memory/")):
             self._memory.put(read_sealed(self.folder / name, self._advice))
         return int(progress["finished"])

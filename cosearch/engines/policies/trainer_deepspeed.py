@@ -52,6 +52,11 @@ class DeepSpeedTrainer:
         self._tell("weights")
         return self._shard.weights()
 
+    def sleep(self) -> None:
+        """Leave the devices of all ranks to the samplers, all but the weights."""
+        self._tell("sleep")
+        self._shard.sleep()
+
     def checksum(self) -> str:
         """SHA-256 over all weights."""
         return checksum(self.weights())
@@ -110,6 +115,8 @@ def _perform(ranks: Ranks, shards: dict[int, Shard], order: Order) -> None:
             shard.update(order.samples, about)
         case "weights":
             shard.weights()
+        case "sleep":
+            shard.sleep()
         case "save":
             shard.save(Path(about))
         case "restore":

@@ -87,6 +87,9 @@ class TorchTrainer:
         state: Mapping[str, torch.Tensor] = self._model.state_dict()
         return state
 
+    def sleep(self) -> None:
+        """Do nothing, because no sampler shares this trainer's device."""
+
     def checksum(self) -> str:
         """SHA-256 over all weights."""
         return checksum(self._model.state_dict())
