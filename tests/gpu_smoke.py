@@ -39,9 +39,8 @@ def main() -> None:
     if not getattr(faiss, "get_num_gpus", int)():
         faults.append("faiss sees no GPU; is faiss-gpu installed?")
     for role, sampler in found.samplers.items():
-        print(f"{role}: hand-over probe {sampler.probe}, sampler {sampler.weights} updates old")
-        sampler.sleep()
-        sampler.wake()
+        print(f"{role}: sampler {sampler.weights} updates old, {sampler.gap:.2g} nats off")
+        sampler.sleep(discard=False)
         sampler.close()
     for name, value in sorted(found.metrics.items()):
         if name.endswith(("loss", "gap_mean", "gap_max")):

@@ -12,8 +12,8 @@ Device = Literal["cpu", "cuda"]
 
 
 class VllmProbe(Section):
-    """Greedy continuations after a hand-over. Sampler and trainer may differ over them by ``factor``
-    times what they differed by with the first weights."""
+    """Greedy continuations after a hand-over. Sampler and trainer may differ over them by at most
+    ``factor`` times what they differed by with the first weights."""
 
     prompts: Positive
     tokens: Positive

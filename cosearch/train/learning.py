@@ -71,7 +71,7 @@ def _with_old(sample: Sample, values: list[float] | None, cap: float | None) -> 
 
 
 def learn(policy: Policy, samples: Sequence[Sample], *, per_update: int, seed: int) -> list[Any]:
-    """One pass over ``samples`` in ``ceil(n / per_update)`` updates; the sampler gets no new weights.
+    """One pass over ``samples`` in ``ceil(n / per_update)`` updates, without a hand-over.
 
     The samples are shuffled by ``seed`` and split evenly. Returns the statistics of each update.
     """

@@ -29,4 +29,4 @@ def observer_of(stage: Stage, rounds: int, shown: tuple[str, ...]) -> Observer:
         done = number + (standing == "done")
         stage.progress.show(stage.title, done, rounds, note or standing)
 
-    return Observer(report, stage.phase, stage.moved)
+    return Observer(report, stage.phase, stage.move)

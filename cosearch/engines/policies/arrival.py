@@ -13,7 +13,7 @@ Digests = Mapping[str, str]
 
 
 class Arrival:
-    """``own``: digests of the weights that vLLM read from its folder; ``blank``: digests of the same
+    """``own`` are digests of the weights that vLLM read from its folder, ``blank`` those of the same
     tensors when they are blank."""
 
     def __init__(self, own: Digests, blank: Digests) -> None:
@@ -32,9 +32,7 @@ class Arrival:
     def check(self, found: Digests) -> None:
         """Raises RuntimeError that names what did not arrive, and in which replica."""
         blank = [
-            name
-            for name, digest in found.items()
-            if digest == self._blank[name] != self._own[name]
+            name for name, digest in found.items() if digest == self._blank[name] != self._own[name]
         ]
         if blank:
             raise RuntimeError(f"vLLM misses weights: {_told(blank, len(found))}")

@@ -193,7 +193,7 @@ class Replicas:
         _forgotten(self._run(self._engine.reset_prefix_cache()))
 
     def digests(self) -> Digests:
-        """Digests of all replicas' tensors; vLLM's own ``collective_rpc`` gives the first's only."""
+        """Digests of all replicas' tensors. (``collective_rpc`` gives those of the first alone.)"""
         asked = self._engine.engine_core.call_utility_all_async(
             "collective_rpc", "weight_digests", None, (), None
         )

@@ -9,8 +9,9 @@ has not set them:
 
 * everywhere: no usage statistics, errors only in the log, worker processes that are spawned;
 * without a GPU: the engine runs in this process (a child imports vLLM again, which takes longer
-  than a tiny round) unless a launcher has made it one of several ranks, a cache of 1 GiB, threads that are not bound to cores (binding puts all of a
-  process on one core), and no ``torch.compile``.
+  than a tiny round) unless a launcher has made this process one of several, a cache of 1 GiB,
+  threads that are not bound to cores (binding puts all of a process on one core), and no
+  ``torch.compile``.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Weights that go from a trainer to a sampler in one process, and the checksum that compares them."""
+"""Weights that go from a trainer to a sampler in one process, and the checksum that compares
+them."""
 
 import hashlib
 from collections.abc import Mapping

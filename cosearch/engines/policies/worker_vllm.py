@@ -1,9 +1,9 @@
-"""What vLLM's workers are asked besides their own calls: to blank their weights, and for a digest of
-every tensor that they compute with.
+"""What vLLM's workers are asked besides their own calls: to blank their weights, and for a digest
+of every tensor that they compute with.
 
-On a GPU both are vLLM's own. On a CPU vLLM packs the weights of a linear layer for the processor and
-keeps no parameter of them, so its own digests and its own reset pass them by. A packed layer is read
-by its product with the identity, which is exact in any type: each sum has one term.
+On a GPU both are vLLM's own. On a CPU vLLM packs the weights of a linear layer for the processor
+and keeps no parameter of them, so its own digests and its own reset pass them by. A packed layer is
+read by its product with the identity, which is exact in any type: each sum has one term.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class WeightsWorker:
         found: dict[str, str] = self.compute_weight_checksums()
         prefix = self._weight_checksum_prefix()
         for name, _, weights in _packed(self.model_runner.get_model(), self.model_config.dtype):
-            content = weights.contiguous().view(torch.uint8).numpy()
+            content = weights.contiguous().view(torch.uint8).numpy().tobytes()
             found[f"{prefix}{name}.packed"] = hashlib.sha256(content).hexdigest()
         return found
 
