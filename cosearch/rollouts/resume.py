@@ -32,7 +32,7 @@ from cosearch.files.artifacts import (
 from cosearch.files.durable import sync
 from cosearch.files.hashes import check_hashes, hash_file, hash_files
 from cosearch.files.sealed import read_sealed, remove_folder, write_sealed
-from cosearch.rollouts.policy import Policy, hand_over
+from cosearch.rollouts.policy import Policy, give_way, hand_over
 from cosearch.rollouts.shards import EngineMemory, NoMemory, Shards
 from cosearch.run.origin import differences, origin
 
@@ -117,6 +117,7 @@ class RunStore:
         self._sums = progress["sums"]
         self._check(states[-1], progress["state"])
         self._check(self.folder, self._sums)
+        give_way(policies)
         for role in set(owners(policies, learners).values()):
             trainer = policies[role].trainer
             assert trainer is not None

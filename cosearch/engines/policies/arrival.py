@@ -13,8 +13,8 @@ Digests = Mapping[str, str]
 
 
 class Arrival:
-    """``own`` are digests of the weights that vLLM read from its folder, ``blank`` those of the same
-    tensors when they are blank."""
+    """``own`` are the digests of the weights that vLLM read from its folder, ``blank`` those of blank
+    tensors."""
 
     def __init__(self, own: Digests, blank: Digests) -> None:
         self._own = own

@@ -147,8 +147,8 @@ class VllmGenerator:
             self.baseline = max(self.gap, torch.finfo(DTYPES[self.dtype]).eps)
         if not self.gap <= self._rules.factor * self.baseline:
             raise RuntimeError(
-                f"vLLM and the trainer differ by {self.gap:.2g} nats over greedy continuations, more"
-                f" than {self._rules.factor:g} times the {self.baseline:.2g} of the first weights"
+                f"vLLM and the trainer differ by {self.gap:.2g} nats over greedy continuations:"
+                f" over {self._rules.factor:g} times the {self.baseline:.2g} of the first weights"
             )
 
     def sleep(self, *, discard: bool) -> None:
