@@ -165,7 +165,13 @@ class Outlook:
         batch = self.settings.section(blocks.Train).batch_tokens
         trained = int(batch * written / (read + written))
         shape = self.work.architecture(self.work.shape(name))
-        return Role(name, shape, batch, trained, longest, read + written)
+        return Role(name, shape, batch, trained, longest, read + written, self._frozen(name))
+
+    def _frozen(self, name: str) -> bool:
+        """Whether some row trains others and leaves this role as it is."""
+        rows = self.settings.graph.trainings.values()
+        variants = (self.settings.variant(row.variant) for row in rows)
+        return any(name in one.models and name not in one.train for one in variants)
 
     @property
     def dimension(self) -> int:

@@ -28,6 +28,8 @@ class Sampler(Protocol):
     it scores and picks. ``weights`` is the version of its weights: how many updates they had."""
 
     weights: int
+    shares_device: bool
+    """Whether trainers need the device while this sampler sleeps."""
 
     def __call__(self, requests: Sequence[Any]) -> Sequence[Generation]:
         """One generation per request, in order."""
@@ -127,15 +129,17 @@ def hand_over(policies: Mapping[str, Policy]) -> int:
     All trainers leave the devices before the first sampler wakes, and once more afterwards: a probe
     leaves a cache behind. Raises RuntimeError if weights did not arrive.
     """
-    learning = [policy for policy in _each(policies) if policy.trainer is not None]
-    _rest(learning)
-    moved = sum(policy.hand_over() for policy in learning)
-    _rest(learning)
+    _rest(policies)
+    moved = sum(policy.hand_over() for policy in _each(policies) if policy.trainer is not None)
+    _rest(policies)
     return moved
 
 
-def _rest(policies: Sequence[Policy]) -> None:
-    for policy in policies:
+def _rest(policies: Mapping[str, Policy]) -> None:
+    """Let the trainers leave their devices, if any sampler uses these too."""
+    if not any(policy.sampler.shares_device for policy in _each(policies)):
+        return
+    for policy in _each(policies):
         if policy.trainer is not None:
             policy.trainer.sleep()
 

@@ -13,7 +13,7 @@ Digests = Mapping[str, str]
 
 
 class Arrival:
-    """``own`` are the digests of the weights that vLLM read from its folder, ``blank`` those of blank
+    """``own`` are digests of the weights that vLLM read from its folder, ``blank`` those of blank
     tensors."""
 
     def __init__(self, own: Digests, blank: Digests) -> None:

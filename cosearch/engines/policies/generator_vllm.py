@@ -79,7 +79,7 @@ class VllmGenerator:
         self._vocabulary = vocabulary
         self._eos_ids = eos_ids
         self._rules = rules
-        self._shared = shared_gpus and torch.cuda.is_available()
+        self.shares_device = shared_gpus and torch.cuda.is_available()
         self._asleep: tuple[str, ...] = ()
         self._gone = False
         self._own: Digests | None = None
@@ -154,7 +154,7 @@ class VllmGenerator:
     def sleep(self, *, discard: bool) -> None:
         """Free the GPUs that the trainer uses too. With ``discard`` no copy of the weights is kept,
         and new ones must come before the next request. Does nothing where no GPU is shared."""
-        if self._shared and not self._asleep:
+        if self.shares_device and not self._asleep:
             if discard:
                 self._learn_own()
             self._engine.sleep(discard=discard)
