@@ -1,28 +1,23 @@
 """``python -m cosearch doctor``: checks if this machine can run a profile, and names fixes.
 
-Everything about the machine comes in through ``Probes``, so that tests can describe a machine.
+Everything about the machine comes in through ``Probes``.
 """
 
-import importlib.metadata
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 from rich.table import Table
 
 from cosearch.commands.console import open_console
+from cosearch.commands.finding import Finding, amount
+from cosearch.commands.gpu_host import examine_gpu_host
+from cosearch.commands.machine import Card, Probes, real_probes
 from cosearch.files.artifacts import Paths
 from cosearch.params import blocks
 from cosearch.params.plan import Least
 from cosearch.params.settings import Settings, load_settings
 from cosearch.plan.cost import Machine
-from cosearch.plan.layout import GIB
 from cosearch.plan.outlook import Outlook
 from cosearch.plan.tables import settings_text
 
@@ -32,48 +27,6 @@ PACKAGES = ("torch", "transformers", "polars", "pyarrow", "pydantic", "dvc")
 GPU_PACKAGES = ("vllm", "faiss-gpu")
 FAISS = ("faiss-cpu", "faiss-gpu")
 SETUP, SETUP_GPU = "make setup", "make setup EXTRAS=gpu,dev"
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A GPU. ``memory`` is in GiB."""
-
-    name: str
-    memory: float
-
-
-class Probes(Protocol):
-    """Questions about a machine."""
-
-    def python(self) -> tuple[int, int]:
-        """Major and minor version of Python."""
-
-    def version(self, package: str) -> str | None:
-        """Version of an installed package, or None."""
-
-    def cards(self) -> Sequence[Card]:
-        """All GPUs of the machine."""
-
-    def cores(self) -> int:
-        """Number of CPU cores that this process may use."""
-
-    def memory(self) -> float:
-        """Host memory in GiB."""
-
-    def disk(self) -> float:
-        """Free disk space in GB at the place of the outputs."""
-
-    def variable(self, name: str) -> str | None:
-        """Value of an environment variable, or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check. ``fix`` is None if nothing is lacking."""
-
-    name: str
-    found: str
-    fix: str | None = None
 
 
 def diagnose(profile: str) -> bool:
@@ -86,7 +39,7 @@ def examine(settings: Settings, paths: Paths, probes: Probes, root: Path = Path(
     """Check everything that the profile needs, in the order in which a user should fix it."""
     return [
         *_packages(settings, probes),
-        *_hardware(settings, probes),
+        *_hardware(settings, probes, root),
         *_models(settings, root),
         *_data(settings, probes, root),
         _outputs(paths, root),
@@ -152,17 +105,19 @@ def _trainer(settings: Settings) -> tuple[str, ...]:
     return () if engine == "torch" else (engine,)
 
 
-def _hardware(settings: Settings, probes: Probes) -> Iterator[Finding]:
+def _hardware(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
     least = _least(settings)
     yield Finding("CPU cores", str(probes.cores()))
-    yield _amount("memory", probes.memory(), least.memory, "GiB", "a machine with more memory")
-    yield _amount("free disk", probes.disk(), least.disk, "GB", "free space, or another disk")
+    yield amount("memory", probes.memory(), least.memory, "GiB", "a machine with more memory")
+    yield amount("free disk", probes.disk(), least.disk, "GB", "free space, or another disk")
     cards = probes.cards()
     shown = ", ".join(f"{card.name} {card.memory:.0f} GiB" for card in cards) or "none"
     fix = "a machine with GPUs; see `python -m cosearch plan`" if least.gpus and not cards else None
     yield Finding("GPUs", shown, fix)
     if least.gpus and cards:
         yield _fit(settings, cards)
+    if least.gpus:
+        yield from examine_gpu_host(settings, probes, root)
 
 
 def _fit(settings: Settings, cards: Sequence[Card]) -> Finding:
@@ -211,11 +166,6 @@ def _outputs(paths: Paths, root: Path) -> Finding:
     return Finding("outputs", f"{paths.root}: {'some are there' if done else 'none yet'}")
 
 
-def _amount(name: str, have: float, least: float, unit: str, fix: str) -> Finding:
-    found = f"{have:.0f} {unit} of {least:.0f} needed"
-    return Finding(name, found, None if have >= least else fix)
-
-
 def models_command(settings: Settings) -> str:
     """The command that provides the models of the profile."""
     if settings.section(blocks.Data).source == "world":
@@ -230,62 +180,3 @@ def _fetch_data(settings: Settings) -> str:
     if settings.profile in settings.file.hub:
         return f"make {settings.profile}-data"
     return "put it there, or name its folder: COSEARCH_DATA=folder"
-
-
-@dataclass(frozen=True, slots=True)
-class RealProbes:
-    """Answers for this machine."""
-
-    def python(self) -> tuple[int, int]:
-        """Version of the running interpreter."""
-        return sys.version_info[:2]
-
-    def version(self, package: str) -> str | None:
-        """Version from the package's metadata. Imports nothing."""
-        try:
-            return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            return None
-
-    def cards(self) -> list[Card]:
-        """GPUs that nvidia-smi lists. Empty if it is missing or fails."""
-        query = ["--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-        try:
-            done = subprocess.run(
-                ["nvidia-smi", *query], capture_output=True, text=True, check=True, timeout=30
-            )
-        except (OSError, subprocess.SubprocessError):
-            return []
-        return read_cards(done.stdout)
-
-    def cores(self) -> int:
-        """Number of CPU cores that this process may use."""
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-
-    def memory(self) -> float:
-        """Memory of the machine, or the limit of the control group if that is lower, in GiB."""
-        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        limit = Path("/sys/fs/cgroup/memory.max")
-        text = limit.read_text("utf-8").strip() if limit.is_file() else "max"
-        return min(pages, int(text) if text.isdigit() else pages) / GIB
-
-    def disk(self) -> float:
-        """Free space of the disk with the working folder, in GB."""
-        return shutil.disk_usage(".").free / 1e9
-
-    def variable(self, name: str) -> str | None:
-        """Value in the environment of this process, or None."""
-        return os.environ.get(name)
-
-
-def read_cards(text: str) -> list[Card]:
-    """Parse the ``name, MiB`` lines of nvidia-smi."""
-    rows = [line.rpartition(",") for line in text.splitlines() if "," in line]
-    return [Card(name.strip(), float(memory) / 1024) for name, _, memory in rows]
-
-
-def real_probes() -> Probes:
-    """Probes that ask this machine."""
-    return RealProbes()
