@@ -12,6 +12,7 @@ from cosearch.params import blocks
 from cosearch.params.plan import Habits
 from cosearch.params.settings import Settings
 from cosearch.plan.cost import Cost, Machine, stage_cost
+from cosearch.plan.host import host_parts
 from cosearch.plan.layout import GIB, Engines, Layout
 from cosearch.plan.load import Load, StageLoad, Workload
 from cosearch.plan.measure import Deviation, Tally, deviations, predict, tally
@@ -20,7 +21,6 @@ from cosearch.plan.memory import (
     MemoryNeed,
     Role,
     encode_need,
-    host_parts,
     index_bytes,
     largest_share,
     needs,

@@ -29,6 +29,7 @@ from cosearch.plan import load as plan_load
 from cosearch.plan import measure as plan_measure
 from cosearch.plan import memory as plan_memory
 from cosearch.plan import outlook as plan
+from cosearch.plan.host import host_parts
 from cosearch.plan.layout import Layout
 from cosearch.plan.memory import Joint
 from cosearch.plan.tables import lines, show_plan
@@ -237,8 +238,8 @@ def test_an_index_on_the_gpus_and_offloaded_states_are_counted() -> None:
         update = plan_memory.update_need(joint().roles[0], found, joint())
         assert need.parts["index"] == update.parts["index"]
         assert need.parts["index"] == pytest.approx(joint().index * share)
-        assert "index" not in plan_memory.host_parts(found, joint())
-    host = plan_memory.host_parts(layout(), joint())
+        assert "index" not in host_parts(found, joint())
+    host = host_parts(layout(), joint())
     assert host["index"] == joint().index
     agent, ranker = (
         host[f"{name}'s states, or its samplers asleep"] for name in ("agent", "ranker")
@@ -246,7 +247,7 @@ def test_an_index_on_the_gpus_and_offloaded_states_are_counted() -> None:
     assert agent == pytest.approx(7615616512 * 16 / GIB)  # it learns in every row
     assert ranker == pytest.approx(2 * 8 * 7615616512 * 2 / GIB)  # some rows keep it: pinned
     away = layout(offload_optimizer=True, offload_parameters=True)
-    host = plan_memory.host_parts(away, joint())
+    host = host_parts(away, joint())
     assert host["agent's optimiser"] == pytest.approx(7615616512 * 16 / GIB)
     assert host["agent's weights"] == pytest.approx(7615616512 * 2 / GIB)
     assert sum(
