@@ -41,6 +41,7 @@ VLLM: dict[str, Any] = {
     "max_sequences": 64,
     "eager": True,
     "backend": None,
+    "transfer": "file",
     "probe": {"prompts": 2, "tokens": 8, "factor": 100.0},
 }
 """Both samplers and the trainers on one device, float32: its rounding is small and uneven."""

@@ -25,7 +25,7 @@ def examine_gpu_host(settings: Settings, probes: Probes, root: Path = Path()) ->
     """Driver, C library, temporary folder, and what a launcher over several nodes needs."""
     yield _version("NVIDIA driver", probes.driver(), DRIVER, "install a driver for CUDA 13")
     yield _version("glibc", probes.glibc(), GLIBC, "a system or container with a newer C library")
-    yield _temporary(settings, probes)
+    yield from _temporary(settings, probes)
     launch = launch_of(settings.profile, root)
     if SPANS.search(launch):
         yield from _network(launch, probes)
@@ -47,13 +47,19 @@ def _version(name: str, found: str | None, least: tuple[int, ...], fix: str) -> 
     return Finding(name, f"{found}; {wanted} or newer is needed", None if own >= least else fix)
 
 
-def _temporary(settings: Settings, probes: Probes) -> Finding:
-    """Where the weights of a policy lie for the moment in which vLLM reads them."""
-    width = settings.file.plan.memory.weight_bytes
-    sizes = [role.shape.parameters * width / 1e9 for role in Outlook.of(settings).roles()]
-    folder, free = probes.temporary()
-    fix = "set TMPDIR to a folder with more space"
-    return amount(f"temporary files in {folder}", free, max(sizes), "GB", fix)
+def _temporary(settings: Settings, probes: Probes) -> Iterator[Finding]:
+    """Where weights that go by a file lie for the moment in which vLLM reads them."""
+    outlook = Outlook.of(settings)
+    width, samplers = settings.file.plan.memory.weight_bytes, outlook.engines.samplers
+    sizes = [
+        role.shape.parameters * width / 1e9
+        for role in outlook.roles()
+        if (rules := samplers[role.name].rules) is not None and rules.transfer == "file"
+    ]
+    if sizes:
+        folder, free = probes.temporary()
+        fix = "set TMPDIR to a folder with more space"
+        yield amount(f"temporary files in {folder}", free, max(sizes), "GB", fix)
 
 
 def _network(launch: str, probes: Probes) -> Iterator[Finding]:

@@ -21,7 +21,8 @@ class VllmProbe(Section):
 
 
 class Vllm(Section):
-    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs."""
+    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs. ``transfer``
+    says how weights come: by a file, from a trainer on the same GPUs, or from one on others."""
 
     replicas: Positive
     tensor_parallel: Positive
@@ -32,6 +33,7 @@ class Vllm(Section):
     max_sequences: Positive
     eager: bool
     backend: Literal["mp", "ray"] | None
+    transfer: Literal["file", "ipc", "nccl"]
     probe: VllmProbe
 
 

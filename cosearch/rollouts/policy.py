@@ -30,13 +30,16 @@ class Sampler(Protocol):
     weights: int
     shares_device: bool
     """Whether trainers need the device while this sampler sleeps."""
+    direct: bool
+    """Whether weights come from the trainer's devices, by ``Trainer.send``, and not by name."""
 
     def __call__(self, requests: Sequence[Any]) -> Sequence[Generation]:
         """One generation per request, in order."""
 
-    def load_weights(self, weights: Mapping[str, Any], version: int) -> int:
-        """Take over all weights, which are version ``version``; returns the bytes that were moved.
-        Version 0 comes first. Raises RuntimeError if they did not arrive, to the last bit."""
+    def load_weights(self, weights: Any, version: int) -> int:
+        """Take over all weights, by name or from a trainer, as version ``version``; returns the
+        bytes that were moved. Version 0 comes first. Raises RuntimeError if they did not arrive, to
+        the last bit."""
 
     def probe(self, measure: Callable[[Sequence[Sample]], list[list[float]]]) -> None:
         """Compare with what the trainer of the same weights measures, if the sampler computes
@@ -63,6 +66,10 @@ class Trainer(Protocol):
 
     def weights(self) -> Mapping[str, Any]:
         """All weights by name."""
+
+    def send(self, backend: str, client: Any, workers: int) -> int:
+        """Send all weights from the devices; returns their bytes. Raises ValueError where it
+        cannot."""
 
     def sleep(self) -> None:
         """Free the memory of devices that samplers use too, all but the weights' own. Updates take
@@ -101,7 +108,8 @@ class Policy:
         trainer = self.trainer
         if trainer is None:
             raise RuntimeError("a frozen policy has no weights to hand over")
-        moved = self.sampler.load_weights(trainer.weights(), trainer.version)
+        weights = trainer if self.sampler.direct else trainer.weights()
+        moved = self.sampler.load_weights(weights, trainer.version)
         self.sampler.probe(lambda samples: trainer.logprobs(samples, GREEDY))
         return moved
 

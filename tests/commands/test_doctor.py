@@ -161,7 +161,6 @@ def test_gpus_are_held_against_the_plan(
         ({"nvidia": None}, "NVIDIA driver", "CUDA 13"),
         ({"libc": "2.31"}, "glibc", "newer C library"),
         ({"libc": None}, "glibc", "newer C library"),
-        ({"scratch": 15.0}, "temporary files in tmp", "TMPDIR"),
     ],
 )
 def test_what_a_host_with_gpus_lacks_is_named(
@@ -171,6 +170,16 @@ def test_what_a_host_with_gpus_lacks_is_named(
     probes = Described(GPU_PACKAGES, (Card("card", 79.6),) * 8, 1024.0, 9000.0, **changes)
     found = lacks(examined("paper", probes, tmp_path))
     assert list(found) == [name] and words in found[name]
+
+
+def test_weights_that_go_by_a_file_need_room_for_it(tmp_path: Path) -> None:
+    def by_file(params: dict[str, Any]) -> None:
+        params["profiles"]["paper"]["ranker"]["vllm"]["transfer"] = "file"
+
+    settings = load_settings("paper", write_params(tmp_path, by_file))
+    found = lacks(list(examine_gpu_host(settings, Described(scratch=15.0), tmp_path)))
+    assert found == {"temporary files in tmp": "set TMPDIR to a folder with more space"}
+    assert lacks(list(examine_gpu_host(settings, Described(), tmp_path))) == {}
 
 
 def test_ranks_on_several_nodes_need_a_shell_and_named_interfaces(tmp_path: Path) -> None:

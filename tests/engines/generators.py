@@ -75,6 +75,7 @@ def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> Vllm:
         max_sequences=64,
         eager=True,
         backend=None,
+        transfer="file",
         probe=PROBE,
     )
 
@@ -91,8 +92,7 @@ def open_vllm(folder: Path | None = None) -> VllmGenerator:
         dtype="float32",
         vocabulary=VOCABULARY,
         eos_ids=eos_ids,
-        rules=PROBE,
-        shared_gpus=True,
+        rules=engine_rules(),
     )
 
 

@@ -4,13 +4,16 @@ The engines here are ordinary models behind vLLM's interface, some with its know
 one stands in the generator contract and in the marked tests below.
 """
 
+import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.distributed.rendezvous import rendezvous
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sample, Sampling
@@ -18,6 +21,7 @@ from cosearch.engines.policies.arrival import Arrival
 from cosearch.engines.policies.build import build_sampler
 from cosearch.engines.policies.engine_vllm import OneEngine, open_engine
 from cosearch.engines.policies.generator_vllm import VllmGenerator, Written
+from cosearch.engines.policies.placement_vllm import apart
 from cosearch.engines.policies.weights import checksum
 from cosearch.params.blocks import Agent
 from tests.engines.generators import (
@@ -51,18 +55,22 @@ class ModelEngine:
         sampler = self._stopping if stops else self._writing
         return [(found.ids, found.logprobs) for found in sampler(requests)]
 
-    def blank(self) -> None:
-        for model in self._models:
-            for value in model.state_dict().values():
-                value.zero_()
-
-    def reload(self, folder: Path) -> None:
-        state = load_file(folder / "model.safetensors")
+    def call(self, method: str, **values: Any) -> None:
+        if method == "blank_weights":
+            for model in self._models:
+                for value in model.state_dict().values():
+                    value.zero_()
+            return
+        assert method == "reload_weights"
+        state = load_file(Path(values["weights_path"]) / "model.safetensors")
         for model in self._models:
             stale = self.stale if model is self._models[-1] else ()
             for name, value in model.state_dict().items():
                 if not any(word in name for word in stale):
                     value.copy_(state[name])
+
+    def forget(self) -> None:
+        """It caches nothing."""
 
     def digests(self) -> dict[str, str]:
         return {
@@ -87,8 +95,9 @@ def sampler(engine: Any = None, factor: float = PROBE.factor) -> VllmGenerator:
         dtype="float32",
         vocabulary=VOCABULARY,
         eos_ids=frozenset({EOS}),
-        rules=PROBE.model_copy(update={"factor": factor}),
-        shared_gpus=True,
+        rules=engine_rules().model_copy(
+            update={"probe": PROBE.model_copy(update={"factor": factor}), "shared_gpus": True}
+        ),
     )
 
 
@@ -184,11 +193,12 @@ class TieForgotten(OneEngine):
     def __init__(self, engine: Any) -> None:
         self.__dict__ |= vars(engine)
 
-    def reload(self, folder: Path) -> None:
-        path = folder / "model.safetensors"
-        state = {name: value for name, value in load_file(path).items() if name != "lm_head.weight"}
-        save_file(state, path, metadata={"format": "pt"})
-        super().reload(folder)
+    def call(self, method: str, **values: Any) -> None:
+        if method == "reload_weights":
+            path = Path(values["weights_path"]) / "model.safetensors"
+            state = {n: value for n, value in load_file(path).items() if n != "lm_head.weight"}
+            save_file(state, path, metadata={"format": "pt"})
+        super().call(method, **values)
 
 
 @pytest.mark.vllm
@@ -209,6 +219,24 @@ def test_vllm_takes_over_a_tied_output_layer_only_by_name(tmp_path: Path) -> Non
     forgetful = sampler(TieForgotten(generator._engine))
     with pytest.raises(RuntimeError, match=r"holds others: lm_head\.packed in replica 0"):
         forgetful.load_weights(start, 0)
+
+
+def test_a_launchers_variables_do_not_reach_what_starts_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launched = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_PORT": "1", "LOCAL_RANK": "3"}
+    launched |= {"RANK": "3", "WORLD_SIZE": "4", "ROLE_NAME": "default", "CROSS_RANK": "0"}
+    for name, value in launched.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MY_RANK", "kept")
+    address, soon = "tcp://127.0.0.1:0?rank=0&world_size=1", timedelta(seconds=1)
+    with pytest.raises(RuntimeError):  # it looks for a store that the launcher's agent has opened
+        next(rendezvous(address, timeout=soon))
+    with apart():
+        assert not launched.keys() & os.environ.keys() and os.environ["MY_RANK"] == "kept"
+        _, rank, size = next(rendezvous(address, timeout=soon))
+    assert (rank, size) == (0, 1)
+    assert launched.items() <= os.environ.items()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there are GPUs")

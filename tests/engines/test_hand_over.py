@@ -43,7 +43,12 @@ def generator(smol: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VllmGener
     )  # to send ``hold_back`` to a worker
     vocabulary = len(load_tokenizer(smol))
     rules = engine_rules(replicas=2).model_copy(
-        update={"memory_share": 0.1, "max_model_tokens": 256, "max_sequences": 8}
+        update={
+            "memory_share": 0.1,
+            "max_model_tokens": 256,
+            "max_sequences": 8,
+            "probe": VllmProbe(prompts=4, tokens=16, factor=10),
+        }
     )
     engine = open_engine(
         smol, rules, dtype="bfloat16", vocabulary=vocabulary, eos_ids=frozenset({2})
@@ -53,8 +58,7 @@ def generator(smol: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VllmGener
         dtype="bfloat16",
         vocabulary=vocabulary,
         eos_ids=frozenset({2}),
-        rules=VllmProbe(prompts=4, tokens=16, factor=10),
-        shared_gpus=False,
+        rules=rules,
     )
     yield found
     found.close()

@@ -108,8 +108,7 @@ def _vllm_sampler(folder: str | Path, codec: Any, dtype: str, rules: Vllm) -> An
         dtype=dtype,
         vocabulary=vocabulary,
         eos_ids=codec.eos_ids,
-        rules=rules.probe,
-        shared_gpus=rules.shared_gpus,
+        rules=rules,
     )
 
 

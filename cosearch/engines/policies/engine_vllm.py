@@ -56,6 +56,10 @@ def _arguments(folder: str | Path, rules: Vllm, dtype: str, gpus: bool) -> dict[
         "enable_sleep_mode": rules.shared_gpus and gpus,
         "worker_extension_cls": f"{WeightsWorker.__module__}.{WeightsWorker.__qualname__}",
     }
+    if rules.transfer != "file":
+        from vllm.config.weight_transfer import WeightTransferConfig
+
+        arguments["weight_transfer_config"] = WeightTransferConfig(backend=rules.transfer)
     if rules.replicas > 1:
         arguments["data_parallel_size"] = rules.replicas
     if not gpus:
@@ -137,13 +141,12 @@ class OneEngine:
         )
         return [self._translator.written(output) for output in outputs]
 
-    def blank(self) -> None:
-        """Put zeros in the place of all weights."""
-        self._llm.collective_rpc("blank_weights")
+    def call(self, method: str, **values: Any) -> None:
+        """Call ``method`` of every worker."""
+        self._llm.collective_rpc(method, kwargs=values)
 
-    def reload(self, folder: Path) -> None:
-        """Take over the weights of ``folder`` in place and forget every cached prefix."""
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+    def forget(self) -> None:
+        """Drop every cached prefix."""
         _forgotten(self._llm.reset_prefix_cache())
 
     def digests(self) -> Digests:
@@ -182,14 +185,12 @@ class Replicas:
         found: list[Written] = self._run(self._write(requests, stops))
         return found
 
-    def blank(self) -> None:
-        """Put zeros in the place of all weights of every replica."""
-        self._run(self._engine.collective_rpc("blank_weights"))
+    def call(self, method: str, **values: Any) -> None:
+        """Call ``method`` of every worker of every replica."""
+        self._run(self._engine.collective_rpc(method, kwargs=values))
 
-    def reload(self, folder: Path) -> None:
-        """Take over the weights of ``folder`` in every replica and forget every cached prefix."""
-        kwargs = {"weights_path": str(folder)}
-        self._run(self._engine.collective_rpc("reload_weights", kwargs=kwargs))
+    def forget(self) -> None:
+        """Drop every cached prefix of every replica."""
         _forgotten(self._run(self._engine.reset_prefix_cache()))
 
     def digests(self) -> Digests:

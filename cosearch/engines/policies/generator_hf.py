@@ -46,7 +46,7 @@ class HfGenerator:
         self._padded = slice(vocabulary, None)
         """Rows of the output layer without a token. Their logits are masked before sampling."""
         self.weights = 0
-        self.shares_device = False
+        self.shares_device = self.direct = False
 
     def __call__(self, requests: Sequence[Generate]) -> list[Generation]:
         """Generations in the order of ``requests``."""

@@ -10,7 +10,7 @@ import random
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from safetensors.torch import save_file
@@ -19,7 +19,7 @@ from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sample, Sampling
 from cosearch.engines.loading import DTYPES
 from cosearch.engines.policies.arrival import Arrival, Digests
-from cosearch.params.engines import VllmProbe
+from cosearch.params.engines import Vllm
 
 Written = tuple[tuple[int, ...], tuple[float, ...]]
 """Sampled ids and their log-probabilities."""
@@ -36,11 +36,11 @@ class VllmEngine(Protocol):
     def write(self, requests: Sequence[Generate], *, stops: bool) -> list[Written]:
         """Completions in order, the stop token included; ``stops`` False writes to the limit."""
 
-    def blank(self) -> None:
-        """Put zeros in the place of all weights."""
+    def call(self, method: str, **values: Any) -> None:
+        """Call ``method`` of every worker of every replica."""
 
-    def reload(self, folder: Path) -> None:
-        """Take over the weights in ``folder`` and forget what was computed with others."""
+    def forget(self) -> None:
+        """Drop what was computed with other weights."""
 
     def digests(self) -> Digests:
         """Digests of all tensors of all replicas."""
@@ -55,6 +55,14 @@ class VllmEngine(Protocol):
         """End the engine."""
 
 
+@runtime_checkable
+class Sender(Protocol):
+    """A trainer whose weights go from its devices to vLLM's."""
+
+    def send(self, backend: str, client: Any, workers: int) -> int:
+        """Send all weights by vLLM's engine ``backend`` to ``workers``; returns their bytes."""
+
+
 class VllmGenerator:
     """An engine for ``Generate`` requests over vLLM. ``dtype`` is the type of its weights, and
     ``vocabulary`` the number of its tokens."""
@@ -66,10 +74,10 @@ class VllmGenerator:
         dtype: str,
         vocabulary: int,
         eos_ids: frozenset[int],
-        rules: VllmProbe,
-        shared_gpus: bool,
+        rules: Vllm,
     ) -> None:
         self.dtype = dtype
+        self.direct = rules.transfer != "file"
         self.weights = 0
         self.gap = 0.0
         """Mean difference of the last probe, in nats."""
@@ -78,8 +86,10 @@ class VllmGenerator:
         self._engine = engine
         self._vocabulary = vocabulary
         self._eos_ids = eos_ids
-        self._rules = rules
-        self.shares_device = shared_gpus and torch.cuda.is_available()
+        self._rules = rules.probe
+        self._transfer = rules.transfer
+        self._workers = rules.replicas * rules.tensor_parallel
+        self.shares_device = rules.shared_gpus and torch.cuda.is_available()
         self._asleep: tuple[str, ...] = ()
         self._gone = False
         self._own: Digests | None = None
@@ -103,19 +113,21 @@ class VllmGenerator:
             )
         ]
 
-    def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> int:
-        """Take over ``weights`` (every parameter must be named) as version ``version``; returns the
-        bytes that were moved.
+    def load_weights(self, weights: "Mapping[str, torch.Tensor] | Sender", version: int) -> int:
+        """Take over ``weights`` (every parameter must be named) as version ``version``, from a file
+        or from a trainer's devices; returns the bytes that were moved.
 
         The first ones must be those of the engine's own folder, as version 0. Raises RuntimeError
         if a weight is missing, or if a replica does not hold what it was given.
         """
-        if missing := sorted(self._names - weights.keys()):
+        names = frozenset(() if isinstance(weights, Sender) else weights)
+        if missing := sorted(self._names - names):
             raise RuntimeError(f"Missing keys of the hand-over: {', '.join(missing[:3])}")
         self._learn_own()
         self._wake(WEIGHTS)
         blank = self._blank()
-        moved = self._move(weights)
+        moved = self._fetch(weights) if isinstance(weights, Sender) else self._move(weights)
+        self._engine.forget()
         found = self._engine.digests()
         if self._arrival is None:
             if version:
@@ -123,7 +135,7 @@ class VllmGenerator:
             assert self._own is not None
             arrival = Arrival(self._own, blank)
             arrival.prove(found)
-            self._arrival, self._names = arrival, frozenset(weights)
+            self._arrival, self._names = arrival, names
         self._arrival.check(found)
         self.weights, self._gone = version, False
         return moved
@@ -183,8 +195,14 @@ class VllmGenerator:
 
     def _blank(self) -> Digests:
         """Blank the engine; returns its digests then, the first time."""
-        self._engine.blank()
+        self._engine.call("blank_weights")
         return self._engine.digests() if self._arrival is None else {}
+
+    def _fetch(self, sender: "Sender") -> int:
+        """Let the trainer send its weights to the workers."""
+        from cosearch.engines.policies.transfer_vllm import Client
+
+        return sender.send(self._transfer, Client(self._engine), self._workers)
 
     def _move(self, weights: Mapping[str, torch.Tensor]) -> int:
         """Hand ``weights`` over in a file, every one by name, a tied output layer too: vLLM keeps
@@ -195,7 +213,7 @@ class VllmGenerator:
         }
         with tempfile.TemporaryDirectory(prefix="cosearch-weights-") as folder:
             save_file(tensors, Path(folder) / "model.safetensors", metadata={"format": "pt"})
-            self._engine.reload(Path(folder))
+            self._engine.call("reload_weights", weights_path=folder)
         return sum(tensor.nbytes for tensor in tensors.values())
 
     def _probes(self) -> list[Generate]:

@@ -2,7 +2,7 @@
 
 The variables by which a launcher tells a process its place among the ranks are hidden while an
 engine starts: they speak of the trainers, and vLLM and torch would take them for the engine's own.
-With ``TORCHELASTIC_USE_AGENT_STORE`` every process waits for a store that none of them opens.
+With ``TORCHELASTIC_USE_AGENT_STORE`` whoever opens a store over TCP waits for another to open it.
 
 Environment variables that vLLM reads are set here before it is imported, and only where the user
 has not set them:
@@ -50,6 +50,8 @@ def prepare_environment(rules: Vllm) -> bool:
     gpus = torch.cuda.is_available()
     if rules.devices and not gpus:
         raise ValueError(f"devices {list(rules.devices)} are GPUs, and this machine shows none")
+    if rules.transfer != "file":
+        _check_transfer(rules, gpus)
     needed = rules.replicas * rules.tensor_parallel
     if rules.devices and len(rules.devices) != needed:
         raise ValueError(
@@ -58,9 +60,21 @@ def prepare_environment(rules: Vllm) -> bool:
         )
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if rules.transfer == "ipc":  # handles of memory are no plain data; they stay on this host
+        os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")
     if not gpus:
         _prepare_for_cpu()
     return gpus
+
+
+def _check_transfer(rules: Vllm, gpus: bool) -> None:
+    if not gpus:
+        raise ValueError(f"transfer {rules.transfer} needs GPUs, and this machine shows none: file")
+    if (rules.transfer == "ipc") != rules.shared_gpus:
+        raise ValueError(
+            f"transfer {rules.transfer}, shared_gpus {str(rules.shared_gpus).lower()}: ipc is for"
+            " samplers that share the trainers' GPUs, nccl for those with GPUs of their own"
+        )
 
 
 def _prepare_for_cpu() -> None:

@@ -30,7 +30,7 @@ class CrossEncoder:
         self._model = load_scorer(folder, dtype).to(device)
         self._batch_tokens = batch_tokens
         self.weights = 0
-        self.shares_device = False
+        self.shares_device = self.direct = False
 
     @torch.inference_mode()
     def __call__(self, requests: Sequence[Choose]) -> list[Generation]:

@@ -8,7 +8,7 @@ out. So the gradient depends neither on the size of micro-batches nor on the num
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ class Shard:
         self._reference = self._start(learns=False) if plan.loss.kl_coef > 0 else None
         self._touched = False
         self._away = False
+        self._sender: Any = None
         self.version = 0
 
     @torch.no_grad()
@@ -109,11 +110,27 @@ class Shard:
                     found[name] = tensor.detach().to("cpu", copy=True)
         return found
 
+    def send(self, place: Mapping[str, Any], client: Any) -> int:
+        """Send all weights to vLLM's workers; returns their bytes. The first call decides the
+        place; only the first rank has a client."""
+        from cosearch.engines.policies.transfer_vllm import Gathered, open_sender
+
+        source = Gathered(self._engine.module.model, self._gathered)
+        if self._sender is None:
+            self._sender = open_sender(self._ranks.rank, place, source, client)
+        self._sender.send_weights()
+        self._give_back()
+        return source.bytes
+
     def sleep(self) -> None:
         """Leave the device to the samplers, all but the weights; returns when all ranks have."""
         if self._movable and not self._away:
             put_away(self._engine, self._ranks.memory)
             self._away = True
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Empty the cache of this rank's device; returns when all ranks have."""
         self._ranks.memory.empty()
         self._ranks.combined([0.0], ReduceOp.SUM)
 
@@ -134,7 +151,7 @@ class Shard:
         self._wake()
         if self._touched:  # DeepSpeed loads into fresh engines only
             self._engine.destroy()
-            self._engine = self._start(learns=True)
+            self._engine, self._sender = self._start(learns=True), None
         self._engine.load_checkpoint(str(folder), tag=TAG, load_lr_scheduler_states=False)
         self._touched = True
         self.version = version

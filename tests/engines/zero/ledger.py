@@ -56,7 +56,7 @@ class DeviceSampler:
     def __init__(self, folder: Path, ranks: int) -> None:
         self._folder, self._ranks = folder, ranks
         self.weights = 0
-        self.shares_device = True
+        self.shares_device, self.direct = True, False
 
     def __call__(self, requests: Sequence[Any]) -> Sequence[Generation]:
         self._wake()
