@@ -210,9 +210,7 @@ class Replicas:
 
     def close(self) -> None:
         """End the replicas and the loop that spoke to them."""
-        context = self._engine.engine_core.resources.ctx
         self._engine.shutdown()
-        context.destroy(linger=0)
         del self._engine  # else it shuts down again when the interpreter is half gone
         # The engine's tasks were told to end, and the loop must run for them to hear it.
         ending = asyncio.all_tasks(self._loop)
