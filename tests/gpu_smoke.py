@@ -20,7 +20,11 @@ from tests.joint_round import (
 )
 
 SEARCHED_ON_GPUS = {"index": {"gpus": {"spread": False, "float16": False}}}
-ENGINES = SAMPLED_BY_VLLM | TRAINED_BY_DEEPSPEED | SEARCHED_ON_GPUS
+SAMPLED = {
+    role: block | {"vllm": block["vllm"] | {"transfer": "ipc"}}
+    for role, block in SAMPLED_BY_VLLM.items()
+}
+ENGINES = SAMPLED | TRAINED_BY_DEEPSPEED | SEARCHED_ON_GPUS
 LIMIT = 480
 """Seconds that the whole may take."""
 

@@ -95,9 +95,7 @@ def address(backend: str, workers: int) -> dict[str, Any]:
     return {"backend": backend, **place, "world_size": workers + 1}
 
 
-def open_sender(
-    rank: int, place: Mapping[str, Any], source: Gathered, client: Any
-) -> Any:
+def open_sender(rank: int, place: Mapping[str, Any], source: Gathered, client: Any) -> Any:
     """A rank's end of the way. Only the first rank has a client; all ranks call this."""
     values = {key: value for key, value in place.items() if key != "backend"}
     buffer = max(DEFAULT_PACKED_BUFFER_SIZE_BYTES, source.largest)
