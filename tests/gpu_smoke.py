@@ -20,7 +20,11 @@ from tests.joint_round import (
 )
 
 SEARCHED_ON_GPUS = {"index": {"gpus": {"spread": False, "float16": False}}}
-ENGINES = SAMPLED_BY_VLLM | TRAINED_BY_DEEPSPEED | SEARCHED_ON_GPUS
+SAMPLED = {
+    role: block | {"vllm": block["vllm"] | {"transfer": "ipc"}}
+    for role, block in SAMPLED_BY_VLLM.items()
+}
+ENGINES = SAMPLED | TRAINED_BY_DEEPSPEED | SEARCHED_ON_GPUS
 LIMIT = 480
 """Seconds that the whole may take."""
 
@@ -39,9 +43,8 @@ def main() -> None:
     if not getattr(faiss, "get_num_gpus", int)():
         faults.append("faiss sees no GPU; is faiss-gpu installed?")
     for role, sampler in found.samplers.items():
-        print(f"{role}: hand-over probe {sampler.probe}, sampler {sampler.weights} updates old")
-        sampler.sleep()
-        sampler.wake()
+        print(f"{role}: sampler {sampler.weights} updates old, {sampler.gap:.2g} nats off")
+        sampler.sleep(discard=False)
         sampler.close()
     for name, value in sorted(found.metrics.items()):
         if name.endswith(("loss", "gap_mean", "gap_max")):

@@ -1,16 +1,17 @@
 """``python -m cosearch doctor``: checks if this machine can run a profile, and names fixes.
 
-Everything about the machine comes in through ``Probes``, so that tests can describe a machine.
+Everything about the machine comes in through ``Probes``.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from cosearch.commands.console import open_console
+from cosearch.commands.finding import Finding, amount
+from cosearch.commands.gpu_host import examine_gpu_host
 from cosearch.commands.machine import Card, Probes, real_probes
 from cosearch.files.artifacts import Paths
 from cosearch.params import blocks
@@ -28,15 +29,6 @@ FAISS = ("faiss-cpu", "faiss-gpu")
 SETUP, SETUP_GPU = "make setup", "make setup EXTRAS=gpu,dev"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check. ``fix`` is None if nothing is lacking."""
-
-    name: str
-    found: str
-    fix: str | None = None
-
-
 def diagnose(profile: str) -> bool:
     """Print what this machine has and lacks for the profile. Returns True if nothing is lacking."""
     findings = examine(load_settings(profile), Paths(profile), real_probes())
@@ -47,7 +39,7 @@ def examine(settings: Settings, paths: Paths, probes: Probes, root: Path = Path(
     """Check everything that the profile needs, in the order in which a user should fix it."""
     return [
         *_packages(settings, probes),
-        *_hardware(settings, probes),
+        *_hardware(settings, probes, root),
         *_models(settings, root),
         *_data(settings, probes, root),
         _outputs(paths, root),
@@ -113,11 +105,11 @@ def _trainer(settings: Settings) -> tuple[str, ...]:
     return () if engine == "torch" else (engine,)
 
 
-def _hardware(settings: Settings, probes: Probes) -> Iterator[Finding]:
+def _hardware(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
     least = _least(settings)
     yield _cores(settings, probes.cores())
-    yield _amount("memory", probes.memory(), least.memory, "GiB", "a machine with more memory")
-    yield _amount("free disk", probes.disk(), least.disk, "GB", "free space, or another disk")
+    yield amount("memory", probes.memory(), least.memory, "GiB", "a machine with more memory")
+    yield amount("free disk", probes.disk(), least.disk, "GB", "free space, or another disk")
     cards = probes.cards()
     shown = ", ".join(f"{card.name} {card.memory:.0f} GiB" for card in cards) or "none"
     fix = "a machine with GPUs; see `python -m cosearch plan`" if least.gpus and not cards else None
@@ -126,6 +118,8 @@ def _hardware(settings: Settings, probes: Probes) -> Iterator[Finding]:
         yield _search(settings)
     if least.gpus and cards:
         yield _fit(settings, cards)
+    if least.gpus:
+        yield from examine_gpu_host(settings, probes, root)
 
 
 def _cores(settings: Settings, cores: int) -> Finding:
@@ -188,11 +182,6 @@ def _data(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
 def _outputs(paths: Paths, root: Path) -> Finding:
     done = (root / paths.root).is_dir()
     return Finding("outputs", f"{paths.root}: {'some are there' if done else 'none yet'}")
-
-
-def _amount(name: str, have: float, least: float, unit: str, fix: str) -> Finding:
-    found = f"{have:.0f} {unit} of {least:.0f} needed"
-    return Finding(name, found, None if have >= least else fix)
 
 
 def models_command(settings: Settings) -> str:

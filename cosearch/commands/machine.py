@@ -1,10 +1,13 @@
-"""What the doctor asks of a machine, and the answers of this one."""
+"""What the doctor asks of a machine, and the answers of this one. Tests describe others."""
 
 import importlib.metadata
 import os
+import platform
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +48,21 @@ class Probes(Protocol):
     def variable(self, name: str) -> str | None:
         """Value of an environment variable, or None."""
 
+    def temporary(self) -> tuple[str, float]:
+        """The folder for temporary files, and its free space in GB."""
+
+    def program(self, name: str) -> bool:
+        """Whether the shell finds a program."""
+
+    def interfaces(self) -> Sequence[str]:
+        """Names of the network interfaces."""
+
+    def driver(self) -> str | None:
+        """Version of NVIDIA's driver, or None."""
+
+    def glibc(self) -> str | None:
+        """Version of the GNU C library, or None under another one."""
+
 
 @dataclass(frozen=True, slots=True)
 class RealProbes:
@@ -62,15 +80,8 @@ class RealProbes:
             return None
 
     def cards(self) -> list[Card]:
-        """GPUs that nvidia-smi lists. Empty if it is missing or fails."""
-        query = ["--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-        try:
-            done = subprocess.run(
-                ["nvidia-smi", *query], capture_output=True, text=True, check=True, timeout=30
-            )
-        except (OSError, subprocess.SubprocessError):
-            return []
-        return read_cards(done.stdout)
+        """GPUs that nvidia-smi lists."""
+        return read_cards(ask_nvidia("name,memory.total"))
 
     def cores(self) -> int:
         """Number of CPU cores that this process may use."""
@@ -92,6 +103,39 @@ class RealProbes:
     def variable(self, name: str) -> str | None:
         """Value in the environment of this process, or None."""
         return os.environ.get(name)
+
+    def temporary(self) -> tuple[str, float]:
+        """Where Python puts temporary files."""
+        folder = tempfile.gettempdir()
+        return folder, shutil.disk_usage(folder).free / 1e9
+
+    def program(self, name: str) -> bool:
+        """Whether PATH has it."""
+        return shutil.which(name) is not None
+
+    def interfaces(self) -> list[str]:
+        """All interfaces, without the one of this host to itself."""
+        return [name for _, name in socket.if_nameindex() if name != "lo"]
+
+    def driver(self) -> str | None:
+        """The driver of the first GPU."""
+        lines = ask_nvidia("driver_version").splitlines()
+        return lines[0].strip() if lines else None
+
+    def glibc(self) -> str | None:
+        """The library that this interpreter is linked with."""
+        name, version = platform.libc_ver()
+        return version if name == "glibc" else None
+
+
+def ask_nvidia(query: str) -> str:
+    """What nvidia-smi says of every GPU, a line each. Empty if it is missing or fails."""
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
 
 
 def read_cards(text: str) -> list[Card]:

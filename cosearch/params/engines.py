@@ -12,15 +12,17 @@ Device = Literal["cpu", "cuda"]
 
 
 class VllmProbe(Section):
-    """Greedy continuations that tell whether handed-over weights arrived; tolerance in nats."""
+    """Greedy continuations after a hand-over. Sampler and trainer may differ over them by at most
+    ``factor`` times what they differed by with the first weights."""
 
     prompts: Positive
     tokens: Positive
-    tolerance: Annotated[float, Field(gt=0)]
+    factor: Annotated[float, Field(gt=1)]
 
 
 class Vllm(Section):
-    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs."""
+    """Where vLLM runs and how much it takes; ``devices`` empty means all visible GPUs. ``transfer``
+    says how weights come: by a file, from a trainer on the same GPUs, or from one on others."""
 
     replicas: Positive
     tensor_parallel: Positive
@@ -31,6 +33,7 @@ class Vllm(Section):
     max_sequences: Positive
     eager: bool
     backend: Literal["mp", "ray"] | None
+    transfer: Literal["file", "ipc", "nccl"]
     probe: VllmProbe
 
 

@@ -1,4 +1,4 @@
-"""Predicts the GPU and host memory of every phase of a round, and whether it fits.
+"""Predicts the GPU memory of every phase of a round, and whether it fits.
 
 ZeRO stages 1, 2 and 3 split the optimiser states, gradients and weights over the GPUs (1910.02054,
 Section 5). Every layer is checkpointed. So the activations are the input of each layer, and all
@@ -22,7 +22,8 @@ class Role:
     """A policy that learns.
 
     A micro-batch has ``batch_tokens`` tokens, and ``trained_tokens`` of them carry a loss.
-    ``longest`` and ``usual`` are the tokens of the longest and of the usual sequence.
+    ``longest`` and ``usual`` are the tokens of the longest and of the usual sequence. ``frozen``:
+    in some row it does not learn.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Role:
     trained_tokens: int
     longest: int
     usual: float
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,19 @@ def resident(role: Role, zero: DeepSpeed, memory: Memory, count: int) -> float:
     return sum(parts.values()) - (zero.stage < 3) * parts["gradients"]
 
 
+def moves(zero: DeepSpeed) -> bool:
+    """Whether a trainer moves its states to host memory while the samplers work. States that are
+    offloaded at all times stay where they are."""
+    return not (zero.offload_optimizer or zero.offload_parameters)
+
+
+def resting(role: Role, zero: DeepSpeed, memory: Memory, count: int) -> float:
+    """GiB per GPU that a role keeps while the samplers work: its weights if its states move."""
+    if moves(zero):
+        return state_parts(role.shape, zero, memory, count)["weights"]
+    return resident(role, zero, memory, count)
+
+
 def index_parts(layout: Layout, joint: Joint) -> dict[str, float]:
     """GiB per GPU for the index if it lies on the GPUs, split over them or copied to each."""
     if layout.gpus is None:
@@ -142,8 +157,8 @@ def standing_parts(layout: Layout, joint: Joint, *, training: bool) -> dict[str,
     count, parts = joint.machine.count, {"overhead": joint.memory.overhead}
     if training and not layout.own_gpus:
         for role in joint.roles:
-            kept = resident(role, layout.trainer, joint.memory, count)
-            parts[f"{role.name}'s states"] = kept
+            kept = resting(role, layout.trainer, joint.memory, count)
+            parts[f"{role.name}'s trainer"] = kept
     return parts | index_parts(layout, joint)
 
 
@@ -201,11 +216,47 @@ def update_need(role: Role, layout: Layout, joint: Joint) -> MemoryNeed:
     return MemoryNeed(f"update {role.name}", parts, gpu.memory)
 
 
+def load_need(layout: Layout, joint: Joint) -> MemoryNeed:
+    """Memory while the last trainer is made: its own sampler sleeps, and the others are awake. Its
+    parameters are parted one by one, so at most one is whole."""
+    *before, last = joint.roles
+    gpu, memory, count = joint.machine.gpu, joint.memory, joint.machine.count - layout.own_gpus
+    parts = {"overhead": memory.overhead} | index_parts(layout, joint)
+    for role in before:
+        parts[f"{role.name}'s trainer"] = resting(role, layout.trainer, memory, count)
+    for role in before if not layout.own_gpus else ():
+        parts[f"{role.name}'s sampler"] = layout.samplers[role.name].memory_share * gpu.memory
+    parts |= state_parts(last.shape, layout.trainer, memory, count)
+    parts["one parameter"] = last.shape.vocabulary * last.shape.hidden * memory.weight_bytes / GIB
+    return MemoryNeed("load", parts, gpu.memory)
+
+
+def gathered(layout: Layout, joint: Joint) -> float:
+    """GiB per GPU for the layers that a trainer gathers while both samplers are awake: when it
+    hands weights over, and when it measures a probe."""
+    count, stage = joint.machine.count - layout.own_gpus, layout.trainer.stage
+    if layout.own_gpus:
+        return 0.0
+    parts = (activation_parts(role, stage, joint.memory, count) for role in joint.roles)
+    return max(part["gathered layers"] for part in parts)
+
+
+def hand_over_need(layout: Layout, joint: Joint) -> MemoryNeed:
+    """Memory after an update, when both samplers have woken and the last one is probed."""
+    awake = sampling_need("hand over", layout, joint, training=True)
+    parts = {**awake.parts, "gathered layers": gathered(layout, joint)}
+    return MemoryNeed(awake.phase, parts, awake.limit)
+
+
 def needs(layout: Layout, joint: Joint) -> list[MemoryNeed]:
     """Memory of every phase of joint training, and of evaluation."""
-    rollout = sampling_need("rollout", layout, joint, training=True)
-    updates = [update_need(role, layout, joint) for role in joint.roles]
-    return [rollout, *updates, sampling_need("evaluate", layout, joint, training=False)]
+    return [
+        load_need(layout, joint),
+        sampling_need("rollout", layout, joint, training=True),
+        *(update_need(role, layout, joint) for role in joint.roles),
+        hand_over_need(layout, joint),
+        sampling_need("evaluate", layout, joint, training=False),
+    ]
 
 
 def largest_share(layout: Layout, joint: Joint) -> float:
@@ -215,6 +266,7 @@ def largest_share(layout: Layout, joint: Joint) -> float:
     """
     limit = joint.machine.gpu.memory
     room = limit - sum(standing_parts(layout, joint, training=True).values())
+    room -= gathered(layout, joint)
     return max(0, int(100 * room / limit / len(joint.roles))) / 100
 
 
@@ -228,30 +280,6 @@ def encode_need(shape: Architecture, tokens: int, memory: Memory, machine: Machi
         "overhead": memory.overhead,
     }
     return MemoryNeed("encode", parts, machine.gpu.memory)
-
-
-def host_parts(layout: Layout, joint: Joint) -> dict[str, float]:
-    """GiB of host memory over all nodes.
-
-    The parts are offloaded states, weights of sleeping samplers, both copies of the weights that
-    the first process hands over to the samplers, and the index if it lies in host memory.
-    """
-    zero, memory = layout.trainer, joint.memory
-    parts: dict[str, float] = {}
-    for role in joint.roles:
-        size, rules = role.shape.parameters / GIB, layout.samplers[role.name]
-        weights = size * memory.weight_bytes
-        parts[f"{role.name}'s hand-over"] = 2 * weights
-        if rules.shared_gpus:
-            parts[f"{role.name}'s samplers asleep"] = rules.replicas * weights
-        if zero.offload_parameters:
-            parts[f"{role.name}'s weights"] = weights
-        if zero.offload_optimizer:
-            moved = memory.optimizer_bytes + (memory.gradient_bytes if zero.stage >= 2 else 0)
-            parts[f"{role.name}'s optimiser"] = size * moved
-    if layout.gpus is None:
-        parts["index"] = joint.index
-    return parts
 
 
 def index_bytes(

@@ -12,6 +12,7 @@ from cosearch.params import blocks
 from cosearch.params.plan import Habits
 from cosearch.params.settings import Settings
 from cosearch.plan.cost import Cost, Machine, search_rate, stage_cost
+from cosearch.plan.host import host_parts
 from cosearch.plan.layout import GIB, Engines, Layout
 from cosearch.plan.load import Load, StageLoad, Workload
 from cosearch.plan.measure import Deviation, Tally, deviations, predict, tally
@@ -20,7 +21,6 @@ from cosearch.plan.memory import (
     MemoryNeed,
     Role,
     encode_need,
-    host_parts,
     index_bytes,
     largest_share,
     needs,
@@ -179,7 +179,13 @@ class Outlook:
         batch = self.settings.section(blocks.Train).batch_tokens
         trained = int(batch * written / (read + written))
         shape = self.work.architecture(self.work.shape(name))
-        return Role(name, shape, batch, trained, longest, read + written)
+        return Role(name, shape, batch, trained, longest, read + written, self._frozen(name))
+
+    def _frozen(self, name: str) -> bool:
+        """Whether some row trains others and leaves this role as it is."""
+        rows = self.settings.graph.trainings.values()
+        variants = (self.settings.variant(row.variant) for row in rows)
+        return any(name in one.models and name not in one.train for one in variants)
 
     @property
     def dimension(self) -> int:

@@ -3,7 +3,7 @@
 A frozen ranker is a policy without a trainer; a shared backbone is one policy under both roles.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 from cosearch.core.protocols import Codec
 from cosearch.core.types import Generation, Sample
+
+GREEDY = 0.0
+"""The temperature of a probe."""
 
 
 class ModelCodec(Codec, Protocol):
@@ -25,18 +28,26 @@ class Sampler(Protocol):
     it scores and picks. ``weights`` is the version of its weights: how many updates they had."""
 
     weights: int
+    shares_device: bool
+    """Whether trainers need the device while this sampler sleeps."""
+    direct: bool
+    """Whether weights come from the trainer's devices, by ``Trainer.send``, and not by name."""
 
     def __call__(self, requests: Sequence[Any]) -> Sequence[Generation]:
         """One generation per request, in order."""
 
-    def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Take over all weights, which are version ``version``."""
+    def load_weights(self, weights: Any, version: int) -> int:
+        """Take over all weights, by name or from a trainer, as version ``version``; returns the
+        bytes that were moved. Version 0 comes first. Raises RuntimeError if they did not arrive, to
+        the last bit."""
 
-    def checksum(self) -> str:
-        """Hash of the weights in use."""
+    def probe(self, measure: Callable[[Sequence[Sample]], list[list[float]]]) -> None:
+        """Compare with what the trainer of the same weights measures, if the sampler computes
+        otherwise than the trainer. Raises RuntimeError if they differ too much."""
 
-    def sleep(self) -> None:
-        """Free the memory of a device that trainers use too; the next request takes it again."""
+    def sleep(self, *, discard: bool) -> None:
+        """Free the memory of a device that trainers use too; the next request takes it again. With
+        ``discard`` new weights come before that request, so the present ones may be lost."""
 
     def close(self) -> None:
         """End the engine and its processes."""
@@ -56,8 +67,13 @@ class Trainer(Protocol):
     def weights(self) -> Mapping[str, Any]:
         """All weights by name."""
 
-    def checksum(self) -> str:
-        """Hash of the weights; the sampler's hash of the same weights is equal."""
+    def send(self, backend: str, client: Any, workers: int) -> int:
+        """Send all weights from the devices; returns their bytes. Raises ValueError where it
+        cannot."""
+
+    def sleep(self) -> None:
+        """Free the memory of devices that samplers use too, all but the weights' own. Updates take
+        it again."""
 
     def save(self, path: Path) -> None:
         """Write everything that the next step depends on."""
@@ -86,15 +102,16 @@ class Policy:
         self.trainer.export(folder)
         self.codec.save(folder)
 
-    def hand_over(self) -> None:
-        """Give the trainer's weights to the sampler. Raises RuntimeError if they did not arrive."""
-        if self.trainer is None:
+    def hand_over(self) -> int:
+        """Give the trainer's weights to the sampler; returns the bytes that were moved. Raises
+        RuntimeError if they did not arrive."""
+        trainer = self.trainer
+        if trainer is None:
             raise RuntimeError("a frozen policy has no weights to hand over")
-        self.sampler.load_weights(self.trainer.weights(), self.trainer.version)
-        if self.sampler.checksum() != self.trainer.checksum():
-            raise RuntimeError(
-                f"the sampler holds stale weights after update {self.trainer.version}"
-            )
+        weights = trainer if self.sampler.direct else trainer.weights()
+        moved = self.sampler.load_weights(weights, trainer.version)
+        self.sampler.probe(lambda samples: trainer.logprobs(samples, GREEDY))
+        return moved
 
 
 @contextmanager
@@ -103,16 +120,38 @@ def serving(policies: Mapping[str, Policy]) -> Iterator[None]:
     try:
         yield
     finally:
-        for sampler in _samplers(policies):
-            sampler.close()
+        for policy in _each(policies):
+            policy.sampler.close()
 
 
 def give_way(policies: Mapping[str, Policy]) -> None:
-    """Let the samplers free the device memory that the trainers need now."""
-    for sampler in _samplers(policies):
-        sampler.sleep()
+    """Let the samplers free the device memory that the trainers need now. The samplers of policies
+    that learn keep no weights: ``hand_over`` brings new ones."""
+    for policy in _each(policies):
+        policy.sampler.sleep(discard=policy.trainer is not None)
 
 
-def _samplers(policies: Mapping[str, Policy]) -> list[Sampler]:
-    """Each sampler once, as roles may share a policy."""
-    return list({id(policy.sampler): policy.sampler for policy in policies.values()}.values())
+def hand_over(policies: Mapping[str, Policy]) -> int:
+    """Give the weights of every trainer to its sampler; returns the bytes that were moved.
+
+    All trainers leave the devices before the first sampler wakes, and once more afterwards: a probe
+    leaves a cache behind. Raises RuntimeError if weights did not arrive.
+    """
+    _rest(policies)
+    moved = sum(policy.hand_over() for policy in _each(policies) if policy.trainer is not None)
+    _rest(policies)
+    return moved
+
+
+def _rest(policies: Mapping[str, Policy]) -> None:
+    """Let the trainers leave their devices, if any sampler uses these too."""
+    if not any(policy.sampler.shares_device for policy in _each(policies)):
+        return
+    for policy in _each(policies):
+        if policy.trainer is not None:
+            policy.trainer.sleep()
+
+
+def _each(policies: Mapping[str, Policy]) -> list[Policy]:
+    """Each policy once, as roles may share one."""
+    return list({id(policy): policy for policy in policies.values()}.values())

@@ -31,7 +31,7 @@ from cosearch.files.artifacts import (
 )
 from cosearch.files.hashes import check_hashes, hash_file
 from cosearch.files.sealed import read_sealed, remove_folder, write_sealed
-from cosearch.rollouts.policy import Policy
+from cosearch.rollouts.policy import Policy, give_way, hand_over
 from cosearch.rollouts.shards import EngineMemory, NoMemory, Shards
 from cosearch.rollouts.states import States, own_trainers
 from cosearch.run.origin import differences, origin
@@ -117,10 +117,9 @@ class RunStore:
             return 0
         self._sums = progress["sums"]
         self._check(self.folder, self._sums)
-        trainers = own_trainers(policies, learners)
-        self._states.restore(trainers)
-        for role in trainers:
-            policies[role].hand_over()
+        give_way(policies)
+        self._states.restore(own_trainers(policies, learners))
+        hand_over(policies)
         for name in sorted(name for name in self._sums if name.startswith("memory/")):
             self._memory.put(read_sealed(self.folder / name, self._advice))
         return int(progress["finished"])

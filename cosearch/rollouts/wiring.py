@@ -35,7 +35,7 @@ from cosearch.params.settings import Settings
 from cosearch.rollouts.collect import Play
 from cosearch.rollouts.deadline import Supervision, check_answers, guarded
 from cosearch.rollouts.pipelines import Tools, pipeline, prompting, sampling
-from cosearch.rollouts.policy import Policy
+from cosearch.rollouts.policy import Policy, hand_over
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.shards import EngineMemory
 from cosearch.run.stage import Stage
@@ -120,13 +120,17 @@ def open_policy(folder: str, block: ModelBlock, temperature: float, head: str = 
 def open_learner(
     folder: str, role: Learning, parts: Parts, scratch: Path, head: str = "causal"
 ) -> Policy:
-    """A policy that learns: codec, sampler and trainer over the same weights. Raises ValueError for
-    a folder that plain transformers, which will open the trained model, reads otherwise."""
+    """A policy that learns: codec, sampler and trainer over the same weights. They are handed over
+    once, which shows before any work that those of a round will arrive. Raises ValueError for a
+    folder that plain transformers, which will open the trained model, reads otherwise."""
     frozen = open_policy(folder, role.block, role.temperature, head)
     check_plain_loading(frozen.codec)
     rules = TrainerRules(role.train, parts.method.loss, role.lr, role.max_tokens)
+    frozen.sampler.sleep(discard=True)
     trainer = build_trainer(folder, frozen.codec, rules, scratch, head)
-    return Policy(frozen.codec, frozen.sampler, trainer, role.temperature)
+    policy = Policy(frozen.codec, frozen.sampler, trainer, role.temperature)
+    hand_over({"": policy})
+    return policy
 
 
 def open_judge(block: blocks.Judge, folder: str, answers: Path) -> RankingJudge:

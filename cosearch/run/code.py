@@ -36,6 +36,7 @@ CHOSEN: Mapping[str, tuple[Choice, ...]] = {
     f"{_POLICIES}.generator_vllm": _VLLM,
     f"{_POLICIES}.engine_vllm": _VLLM,
     f"{_POLICIES}.placement_vllm": _VLLM,
+    f"{_POLICIES}.transfer_vllm": _VLLM,
     f"{_POLICIES}.ranker_cross_encoder": (("*.ranker", "cross_encoder"),),
     f"{_POLICIES}.trainer_torch": (("train.engine", "torch"),),
     f"{_POLICIES}.trainer_deepspeed": _DEEPSPEED,

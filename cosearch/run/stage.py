@@ -67,6 +67,7 @@ class Stage:
     progress: Progress
     identity: Identity
     seconds: dict[str, float] = field(default_factory=dict)
+    moved: dict[str, int] = field(default_factory=dict)
     monitor: Monitor = field(default_factory=Monitors)
 
     @property
@@ -98,6 +99,10 @@ class Stage:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def move(self, size: int) -> None:
+        """Add the bytes of a hand-over to the run record."""
+        self.moved["hand_over"] = self.moved.get("hand_over", 0) + size
 
     def round(self, number: int, metrics: Mapping[str, float]) -> None:
         """Tell that round ``number``, from 1, goes on, or with its metrics that it has ended."""
@@ -179,6 +184,7 @@ def _run(
         "stage": title,
         "parameters_read": sorted(settings.asked),
         "seconds": {phase: round(value, 3) for phase, value in stage.seconds.items()},
+        "bytes": stage.moved,
         "python": platform.python_version(),
         "packages": versions(PACKAGES),
         "threads": os.environ.get("OMP_NUM_THREADS"),

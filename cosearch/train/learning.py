@@ -71,7 +71,7 @@ def _with_old(sample: Sample, values: list[float] | None, cap: float | None) -> 
 
 
 def learn(policy: Policy, samples: Sequence[Sample], *, per_update: int, seed: int) -> list[Any]:
-    """One pass over ``samples`` in ``ceil(n / per_update)`` updates, then the hand-over.
+    """One pass over ``samples`` in ``ceil(n / per_update)`` updates, without a hand-over.
 
     The samples are shuffled by ``seed`` and split evenly. Returns the statistics of each update.
     """
@@ -82,9 +82,7 @@ def learn(policy: Policy, samples: Sequence[Sample], *, per_update: int, seed: i
     random.Random(seed).shuffle(order)
     updates = math.ceil(len(samples) / per_update)
     edges = [round(number * len(order) / updates) for number in range(updates + 1)]
-    statistics = [
+    return [
         policy.trainer.update([samples[i] for i in order[start:end]], policy.temperature)
         for start, end in pairwise(edges)
     ]
-    policy.hand_over()
-    return statistics

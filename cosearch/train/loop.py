@@ -20,7 +20,7 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Question, Trajectory
 from cosearch.params.blocks import Guards
 from cosearch.rollouts.collect import Play, collect
-from cosearch.rollouts.policy import Policy, give_way
+from cosearch.rollouts.policy import Policy, give_way, hand_over
 from cosearch.rollouts.resume import RunStore
 from cosearch.rollouts.trained import Diverged
 from cosearch.train.epochs import places_of_round
@@ -85,6 +85,9 @@ def train(run: JointRun, observer: Observer) -> Diverged | None:
         with observer.phase("score"):
             verdicts = assign_credit(trajectories, run.credit, run.judge)
         done, broken = update_policies(run, number, trajectories, verdicts, observer)
+        if broken is None:
+            with observer.phase("hand_over"):
+                observer.moved(hand_over(run.policies))
         if broken is None and _is_evaluated(run.rules, number):
             with observer.phase("evaluate"):
                 done = replace(done, dev=run.evaluate())

@@ -17,6 +17,8 @@ class Observer:
     ``done``), and its metrics once it is done."""
     phase: Callable[[str], AbstractContextManager[None]]
     """Opens a context around a named part of a round, to time it."""
+    moved: Callable[[int], None]
+    """Called with the bytes of weights that a hand-over has moved."""
 
 
 def observer_of(stage: Stage, rounds: int, shown: tuple[str, ...]) -> Observer:
@@ -33,4 +35,4 @@ def observer_of(stage: Stage, rounds: int, shown: tuple[str, ...]) -> Observer:
         done = number + (standing == "done")
         stage.progress.show(stage.title, done, rounds, note or standing)
 
-    return Observer(report, stage.phase)
+    return Observer(report, stage.phase, stage.move)

@@ -14,7 +14,7 @@ from cosearch.core.seeds import derive
 from cosearch.core.types import Trajectory
 from cosearch.rollouts.collect import collect
 from cosearch.rollouts.pipelines import ModelRanker
-from cosearch.rollouts.policy import Policy, give_way
+from cosearch.rollouts.policy import Policy, give_way, hand_over
 from cosearch.rollouts.rank_list import RankingList, rank_list
 from cosearch.rollouts.resume import RunStore
 from cosearch.train.epochs import places_of_round
@@ -71,6 +71,8 @@ def train_ranker(run: ListRun, observer: Observer) -> None:
             prepared = prepare(run.policy, samples, rules.importance_cap)
             seed = derive(rules.seed, "update", number, "ranker")
             updates = learn(run.policy, prepared.samples, per_update=rules.per_update, seed=seed)
+        with observer.phase("hand_over"):
+            observer.moved(hand_over(policies))
         done = Round(number, trajectories, verdicts, {"ranker": prepared}, {"ranker": updates}, {})
         metrics = done.metrics(credit)
         with observer.phase("checkpoint"):

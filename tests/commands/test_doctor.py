@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cosearch.commands import doctor, machine
-from cosearch.commands.doctor import Finding
-from cosearch.commands.machine import Card, Probes
+from cosearch.commands import doctor
+from cosearch.commands.finding import Finding
+from cosearch.commands.gpu_host import examine_gpu_host
+from cosearch.commands.machine import Card, Probes, ask_nvidia, read_cards, real_probes
 from cosearch.files.artifacts import Paths
 from cosearch.params.settings import load_settings
+from cosearch.plan.outlook import Outlook
 from tests.settings import write_params
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +33,10 @@ class Described:
     interpreter: tuple[int, int] = (3, 11)
     variables: dict[str, str] = field(default_factory=dict)
     processors: int = 64
+    scratch: float = 100.0
+    programs: tuple[str, ...] = ()
+    nvidia: str | None = "580.65.06"
+    libc: str | None = "2.34"
 
     def python(self) -> tuple[int, int]:
         return self.interpreter
@@ -52,6 +58,21 @@ class Described:
 
     def variable(self, name: str) -> str | None:
         return self.variables.get(name)
+
+    def temporary(self) -> tuple[str, float]:
+        return "tmp", self.scratch
+
+    def program(self, name: str) -> bool:
+        return name in self.programs
+
+    def interfaces(self) -> tuple[str, ...]:
+        return ("eth0", "ib0")
+
+    def driver(self) -> str | None:
+        return self.nvidia
+
+    def glibc(self) -> str | None:
+        return self.libc
 
 
 def examined(profile: str, probes: Probes, root: Path = ROOT) -> list[Finding]:
@@ -134,6 +155,62 @@ def test_gpus_are_held_against_the_plan(
     assert words in next(one.found for one in findings if one.name == "joint training")
 
 
+@pytest.mark.parametrize(
+    ("changes", "name", "words"),
+    [
+        ({"nvidia": "575.57.08"}, "NVIDIA driver", "CUDA 13"),
+        ({"nvidia": None}, "NVIDIA driver", "CUDA 13"),
+        ({"libc": "2.31"}, "glibc", "newer C library"),
+        ({"libc": None}, "glibc", "newer C library"),
+    ],
+)
+def test_what_a_host_with_gpus_lacks_is_named(
+    tmp_path: Path, changes: dict[str, Any], name: str, words: str
+) -> None:
+    filled(tmp_path)
+    probes = Described(GPU_PACKAGES, (Card("card", 79.6),) * 8, 1024.0, 9000.0, **changes)
+    found = lacks(examined("paper", probes, tmp_path))
+    assert list(found) == [name] and words in found[name]
+
+
+def test_weights_that_go_by_a_file_need_room_for_it(tmp_path: Path) -> None:
+    def by_file(params: dict[str, Any]) -> None:
+        params["profiles"]["paper"]["ranker"]["vllm"]["transfer"] = "file"
+
+    settings = load_settings("paper", write_params(tmp_path, by_file))
+    found = lacks(list(examine_gpu_host(settings, Described(scratch=15.0), tmp_path)))
+    assert found == {"temporary files in tmp": "set TMPDIR to a folder with more space"}
+    assert lacks(list(examine_gpu_host(settings, Described(), tmp_path))) == {}
+
+
+def test_ranks_on_several_nodes_need_a_shell_and_named_interfaces(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles/paper"
+    folder.mkdir(parents=True)
+
+    def network(launch: str, probes: Described) -> dict[str, str]:
+        (folder / "profile.yaml").write_text(f"profile: paper\nlaunch: {launch}\n")
+        settings = load_settings("paper", ROOT / "params.yaml")
+        return lacks(list(examine_gpu_host(settings, probes, tmp_path)))
+
+    hosts = "deepspeed --hostfile hostfile --no_local_rank --module"
+    names = ["GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"]
+    assert list(network(hosts, Described())) == ["pdsh", *names]
+    assert list(network(f"{hosts} --launcher slurm", Described())) == names
+    assert list(network("srun torchrun --nnodes 2 -m", Described())) == names
+    assert network("deepspeed --no_local_rank --module", Described()) == {}
+    named = Described(variables=dict.fromkeys(names, "ib"), programs=("pdsh",))
+    assert network(hosts, named) == {}
+    wrong = Described(variables=dict.fromkeys(names, "eth7"), programs=("pdsh",))
+    assert "one of eth0, ib0" in network(hosts, wrong)["GLOO_SOCKET_IFNAME"]
+
+
+def test_the_memory_asked_for_is_what_the_plan_needs() -> None:
+    settings = load_settings("paper", ROOT / "params.yaml")
+    outlook = Outlook.of(settings)
+    planned = outlook.verdict(outlook.machine()).host_memory
+    assert planned <= settings.file.plan.least["paper"].memory <= 1.1 * planned
+
+
 def test_the_fix_for_too_few_gpus_is_a_setting(tmp_path: Path) -> None:
     filled(tmp_path)
     probes = Described(GPU_PACKAGES, (Card("card", 79.6),) * 4, gib=1024.0, gigabytes=9000.0)
@@ -206,15 +283,17 @@ def test_findings_are_lines_in_a_pipe_and_a_table_in_a_terminal() -> None:
 
 def test_what_nvidia_smi_says_is_read() -> None:
     text = "NVIDIA H100 80GB HBM3, 81559\nNVIDIA H100, PCIe, 81920\n\n"
-    assert machine.read_cards(text) == [
+    assert read_cards(text) == [
         Card("NVIDIA H100 80GB HBM3", 81559 / 1024),
         Card("NVIDIA H100, PCIe", 80.0),
     ]
 
 
 def test_this_machine_answers() -> None:
-    probes = machine.real_probes()
+    probes = real_probes()
     assert probes.python() >= (3, 11) and probes.cores() >= 1
     assert probes.memory() > 0 and probes.disk() > 0
     assert probes.version("polars") and probes.version("no-such-package") is None
-    assert isinstance(probes.cards(), list)
+    assert isinstance(probes.cards(), list) and probes.temporary()[1] > 0
+    assert probes.program("sh") and not probes.program("no-such-program")
+    assert "lo" not in probes.interfaces() and ask_nvidia("no-such-value") == ""

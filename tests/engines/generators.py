@@ -11,12 +11,15 @@ from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
 from cosearch.engines.policies.engine_vllm import open_engine
 from cosearch.engines.policies.generator_hf import HfGenerator
-from cosearch.engines.policies.generator_vllm import Reference, VllmGenerator
+from cosearch.engines.policies.generator_vllm import VllmGenerator
+from cosearch.engines.policies.heads import CausalHead
+from cosearch.engines.policies.trainer_torch import TorchTrainer
 from cosearch.engines.scripted import END, ScriptedPolicy
 from cosearch.params.engines import Vllm, VllmProbe
+from tests.engines.policies import LOSS, RULES
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 
-PROBE = VllmProbe(prompts=2, tokens=8, tolerance=1e-4)
+PROBE = VllmProbe(prompts=2, tokens=8, factor=100)
 PROMPTS = ((5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4))
 
 
@@ -50,6 +53,17 @@ def open_hf(folder: Path | None = None, eos_ids: frozenset[int] = frozenset({EOS
     )
 
 
+def open_trainer(folder: Path) -> TorchTrainer:
+    return TorchTrainer(
+        folder,
+        head=CausalHead(VOCABULARY),
+        dtype="float32",
+        rules=RULES,
+        loss=LOSS,
+        scratch=Path("unused"),
+    )
+
+
 def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> Vllm:
     return Vllm(
         replicas=replicas,
@@ -61,6 +75,7 @@ def engine_rules(replicas: int = 1, devices: Sequence[int] = ()) -> Vllm:
         max_sequences=64,
         eager=True,
         backend=None,
+        transfer="file",
         probe=PROBE,
     )
 
@@ -72,8 +87,13 @@ def open_vllm(folder: Path | None = None) -> VllmGenerator:
     engine = open_engine(
         folder, engine_rules(), dtype="float32", vocabulary=VOCABULARY, eos_ids=eos_ids
     )
-    reference = Reference(folder, dtype="float32", vocabulary=VOCABULARY)
-    return VllmGenerator(engine, reference, eos_ids=eos_ids, rules=PROBE, shared_gpus=True)
+    return VllmGenerator(
+        engine,
+        dtype="float32",
+        vocabulary=VOCABULARY,
+        eos_ids=eos_ids,
+        rules=engine_rules(),
+    )
 
 
 def open_scripted() -> ScriptedPolicy:

@@ -79,6 +79,7 @@ class Game:
     poison_at: int | None = None
     every: int = 1
     phases: list[str] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)
     rows: list[Mapping[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -126,7 +127,7 @@ class Game:
                 evaluate=lambda: {"f1": 0.5},
                 store=store,
             )
-            return train(run, Observer(self.report, self.phase))
+            return train(run, Observer(self.report, self.phase, self.moved.append))
 
     def report(self, number: int, phase: str, metrics: Mapping[str, float]) -> None:
         if phase == "rollout" and number == self.kill_at:
@@ -183,11 +184,12 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
 def test_the_parts_of_a_round_are_timed(tmp_path: Path) -> None:
     game = Game(tmp_path, rounds=2)
     game.run()
-    one = ["rollout", "score", "update_ranker", "update_ranker"]
+    one = ["rollout", "score", "update_ranker", "update_ranker", "hand_over"]
     assert game.phases == [
         *("evaluate", *one, "checkpoint"),
         *(*one, "evaluate", "checkpoint"),
     ]
+    assert game.moved == [sum(value.nbytes for value in game.trainer.weights().values())] * 2
 
 
 class FirstJudge:

@@ -11,6 +11,7 @@ from cosearch.engines.policies.heads import CausalHead
 from cosearch.engines.policies.loss import LossRules
 from cosearch.engines.policies.step import OptimizerRules
 from cosearch.engines.policies.trainer_torch import TorchTrainer
+from cosearch.engines.policies.weights import checksum
 from cosearch.rollouts.policy import Policy, give_way, serving
 from cosearch.train.learning import learn, prepare
 from tests.micro import EOS, VOCABULARY, samples, save_causal_lm
@@ -22,19 +23,13 @@ class WordlessCodec:
     eos_ids = frozenset({EOS})
 
 
-class StaleSampler(HfGenerator):
-    """A sampler that says it took the weights and did not."""
-
-    def load_weights(self, weights: object, version: int) -> None:
-        self.weights = version
-
-
 class SharingSampler(HfGenerator):
     """A sampler that counts what it was asked besides its work."""
 
     slept = closed = 0
 
-    def sleep(self) -> None:
+    def sleep(self, *, discard: bool) -> None:
+        assert discard  # its policy learns
         self.slept += 1
 
     def close(self) -> None:
@@ -104,6 +99,8 @@ def test_one_pass_takes_as_many_updates_as_it_must(
 ) -> None:
     found = policy(folder)
     assert len(learn(found, samples(), per_update=per_update, seed=1)) == updates
+    assert found.sampler.weights == 0
+    found.hand_over()
     assert found.sampler.weights == updates
 
 
@@ -112,20 +109,25 @@ def test_the_order_of_a_pass_follows_its_seed(folder: Path) -> None:
     for seed in (1, 1, 2):
         found = policy(folder)
         learn(found, samples(), per_update=2, seed=seed)
-        ends.append(found.sampler.checksum())
+        found.hand_over()
+        ends.append(checksum(found.sampler.model.state_dict()))
     assert ends[0] == ends[1] != ends[2]
 
 
 def test_nothing_to_learn_changes_nothing(folder: Path) -> None:
     found = policy(folder)
-    before = found.sampler.checksum()
+    assert found.trainer is not None
+    before = checksum(found.trainer.weights())
     assert learn(found, [], per_update=2, seed=1) == []
-    assert found.sampler.checksum() == before
+    assert checksum(found.trainer.weights()) == before
 
 
 def test_stale_weights_are_caught(folder: Path) -> None:
-    with pytest.raises(RuntimeError, match="stale weights after update 4"):
-        learn(policy(folder, StaleSampler), samples(), per_update=2, seed=1)
+    found = policy(folder)
+    learn(found, samples(), per_update=2, seed=1)
+    found.sampler.model.load_state_dict = lambda weights, strict: None  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="holds other weights than it was given"):
+        found.hand_over()
 
 
 def test_a_frozen_policy_neither_hands_over_nor_exports(folder: Path, tmp_path: Path) -> None:

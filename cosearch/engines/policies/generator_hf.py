@@ -23,7 +23,7 @@ from cosearch.engines.policies.look import (
     sequences,
     written,
 )
-from cosearch.engines.policies.weights import checksum
+from cosearch.engines.policies.weights import checksum, load_exactly
 
 
 class HfGenerator:
@@ -50,6 +50,7 @@ class HfGenerator:
         self._padded = slice(vocabulary, None)
         """Rows of the output layer without a token. Their logits are masked before sampling."""
         self.weights = 0
+        self.shares_device = self.direct = False
         self._look(folder, vocabulary)
 
     def __call__(self, requests: Sequence[Generate]) -> list[Generation]:
@@ -60,16 +61,21 @@ class HfGenerator:
             generations.update(zip(batch, sampled, strict=True))
         return [generations[index] for index in range(len(requests))]
 
-    def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Take over ``weights`` (every parameter must be named) as version ``version``."""
-        self.model.load_state_dict(weights, strict=True)
+    def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> int:
+        """Take over ``weights`` (every parameter must be named) as version ``version``; returns
+        their bytes. Raises RuntimeError if one is missing or did not arrive."""
+        moved = load_exactly(self.model, weights)
         self.weights = version
+        return moved
+
+    def probe(self, measure: object) -> None:
+        """Do nothing, because this engine computes as the trainers do."""
 
     def checksum(self) -> str:
         """SHA-256 over all weights. It shows whether the trainer's weights have arrived."""
         return checksum(self.model.state_dict())
 
-    def sleep(self) -> None:
+    def sleep(self, *, discard: bool) -> None:
         """Do nothing, because this engine shares its device with no trainer."""
 
     def close(self) -> None:

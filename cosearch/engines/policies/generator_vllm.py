@@ -1,30 +1,31 @@
 """A policy's sampler over vLLM: seeded per request, log-probabilities of the whole distribution.
 
-The trainer's weights go to the engine in place after each round's updates. A probe then checks that
-they arrived: the engine continues a few prompts greedily, and an ordinary forward pass with the new
-weights (the reference) must give the same log-probabilities. Real updates may be so small that
-rounding hides a tensor that was left behind, such as a tied output layer. So the first hand-over is
-rehearsed with weights that differ everywhere.
+After the updates of a round the trainer's weights go to the engine in place. Digests of all tensors
+of all replicas then show that they arrived (``arrival``). As a second sign the trainer measures a
+few greedy continuations of the engine: what digests do not cover, such as a table of rotations or
+a cache of prefixes, must not have moved them apart further than they were with the first weights.
 """
 
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from safetensors.torch import save_file
 
 from cosearch.core.protocols import Generate
-from cosearch.core.types import Generation, Sampling
-from cosearch.engines.loading import at_least_float32, load_causal_lm
-from cosearch.engines.policies.weights import checksum
-from cosearch.params.engines import VllmProbe
+from cosearch.core.types import Generation, Sample, Sampling
+from cosearch.engines.loading import DTYPES
+from cosearch.engines.policies.arrival import Arrival, Digests
+from cosearch.params.engines import Vllm
 
 Written = tuple[tuple[int, ...], tuple[float, ...]]
 """Sampled ids and their log-probabilities."""
+WEIGHTS, CACHE = "weights", "kv_cache"
+"""What an engine holds on a device, by vLLM's names."""
+PROMPT_TOKENS = 8
 
 
 class VllmEngine(Protocol):
@@ -35,111 +36,65 @@ class VllmEngine(Protocol):
     def write(self, requests: Sequence[Generate], *, stops: bool) -> list[Written]:
         """Completions in order, the stop token included; ``stops`` False writes to the limit."""
 
-    def reload(self, folder: Path) -> None:
-        """Take over the weights in ``folder`` and forget what was computed with others."""
+    def call(self, method: str, **values: Any) -> None:
+        """Call ``method`` of every worker of every replica."""
 
-    def sleep(self) -> None:
-        """Free the device."""
+    def forget(self) -> None:
+        """Drop what was computed with other weights."""
 
-    def wake(self) -> None:
-        """Take the device again."""
+    def digests(self) -> Digests:
+        """Digests of all tensors of all replicas."""
+
+    def sleep(self, *, discard: bool) -> None:
+        """Free the device; with ``discard`` the weights are not kept anywhere."""
+
+    def wake(self, part: str) -> None:
+        """Take the device again for ``WEIGHTS`` or ``CACHE``."""
 
     def close(self) -> None:
         """End the engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """Mean differences between engine and new weights, before and after they were handed over."""
+@runtime_checkable
+class Sender(Protocol):
+    """A trainer whose weights go from its devices to vLLM's."""
 
-    before: float
-    after: float
-
-
-class Reference:
-    """The weights that the engine should hold, in an ordinary model on the CPU.
-
-    It is loaded at the first hand-over; a sampler that never learns has none.
-    """
-
-    def __init__(self, folder: str | Path, *, dtype: str, vocabulary: int) -> None:
-        self._folder = folder
-        self._dtype = dtype
-        self._vocabulary = vocabulary
-        self._model: Any = None
-
-    @property
-    def model(self) -> Any:
-        """The model, with the folder's weights at first."""
-        if self._model is None:
-            self._model = load_causal_lm(self._folder, self._dtype)
-        return self._model
-
-    def load(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Take over ``weights``. Raises RuntimeError that names what is missing or unknown."""
-        self.model.load_state_dict(weights, strict=True)
-
-    def altered(self) -> dict[str, torch.Tensor]:
-        """Weights of the same size that differ everywhere: rows moved by one, and larger."""
-        state = self.model.state_dict()
-        return {name: value.roll(1, 0) * 1.25 for name, value in state.items()}
-
-    def save(self, folder: Path) -> None:
-        """Write every weight by name, a tied output layer too, because vLLM keeps the old values
-        of a weight that is left out."""
-        state = self.model.state_dict()
-        tensors = {name: value.detach().clone().contiguous() for name, value in state.items()}
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-
-    def probes(self, rules: VllmProbe) -> list[Generate]:
-        """The requests of a probe, always the same."""
-        draw = random.Random(0)
-        sampling = Sampling(0.0, 1.0, 0, rules.tokens)
-        return [
-            Generate("probe", tuple(draw.choices(range(self._vocabulary), k=8)), sampling, number)
-            for number in range(rules.prompts)
-        ]
-
-    @torch.inference_mode()
-    def gap(self, request: Generate, written: Written) -> float:
-        """Mean difference from what an engine wrote: of the tokens' log-probabilities, and of the
-        tokens' from the likeliest ones'. Whichever is larger."""
-        ids, logprobs = written
-        rows = torch.tensor([[*request.prompt_ids, *ids]])
-        logits = self.model(input_ids=rows, logits_to_keep=len(ids) + 1).logits[0, :-1]
-        own = torch.log_softmax(at_least_float32(logits[:, : self._vocabulary]), dim=-1)
-        chosen = own.gather(1, torch.tensor(ids)[:, None])[:, 0]
-        difference = (chosen - torch.tensor(logprobs)).abs().mean()
-        shortfall = (own.max(dim=-1).values - chosen).mean()
-        return float(torch.maximum(difference, shortfall))
+    def send(self, backend: str, client: Any, workers: int) -> int:
+        """Send all weights by vLLM's engine ``backend`` to ``workers``; returns their bytes."""
 
 
 class VllmGenerator:
-    """An engine for ``Generate`` requests over vLLM. ``probe`` is that of the last hand-over.
-
-    ``rules.tolerance`` bounds the mean difference between engine and reference, in nats: rounding
-    stays below it, and stale weights do not.
-    """
+    """An engine for ``Generate`` requests over vLLM. ``dtype`` is the type of its weights, and
+    ``vocabulary`` the number of its tokens."""
 
     def __init__(
         self,
         engine: VllmEngine,
-        reference: Reference,
         *,
+        dtype: str,
+        vocabulary: int,
         eos_ids: frozenset[int],
-        rules: VllmProbe,
-        shared_gpus: bool,
+        rules: Vllm,
     ) -> None:
-        self._engine = engine
-        self._reference = reference
-        self._eos_ids = eos_ids
-        self._rules = rules
-        self._shared = shared_gpus and torch.cuda.is_available()
-        self._asleep = False
-        self._rehearsed = False
-        self._checksum: str | None = None
-        self.probe: Probe | None = None
+        self.dtype = dtype
+        self.direct = rules.transfer != "file"
         self.weights = 0
+        self.gap = 0.0
+        """Mean difference of the last probe, in nats."""
+        self.baseline: float | None = None
+        """That of the first probe; at least the type's rounding."""
+        self._engine = engine
+        self._vocabulary = vocabulary
+        self._eos_ids = eos_ids
+        self._rules = rules.probe
+        self._transfer = rules.transfer
+        self._workers = rules.replicas * rules.tensor_parallel
+        self.shares_device = rules.shared_gpus and torch.cuda.is_available()
+        self._asleep: tuple[str, ...] = ()
+        self._gone = False
+        self._own: Digests | None = None
+        self._arrival: Arrival | None = None
+        self._names: frozenset[str] = frozenset()
 
     def __call__(self, requests: Sequence[Generate]) -> list[Generation]:
         """Generations in the order of ``requests``.
@@ -151,81 +106,125 @@ class VllmGenerator:
             self._check(request)
         if not requests:
             return []
-        self.wake()
         return [
             Generation(ids, logprobs, ids[-1] in self._eos_ids, request.sampling, self.weights)
             for request, (ids, logprobs) in zip(
-                requests, self._engine.write(requests, stops=True), strict=True
+                requests, self._write(requests, stops=True), strict=True
             )
         ]
 
-    def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Take over ``weights`` (every parameter must be named) as version ``version``.
+    def load_weights(self, weights: "Mapping[str, torch.Tensor] | Sender", version: int) -> int:
+        """Take over ``weights`` (every parameter must be named) as version ``version``, from a file
+        or from a trainer's devices; returns the bytes that were moved.
 
-        An engine that slept sleeps again. Raises RuntimeError if a weight is missing, or if the
-        engine does not compute with the weights it was given.
+        The first ones must be those of the engine's own folder, as version 0. Raises RuntimeError
+        if a weight is missing, or if a replica does not hold what it was given.
         """
-        slept = self._asleep
-        if not self._rehearsed:
-            self._rehearse()
-        self._take_over(weights)
-        self._checksum = checksum({name: value.cpu() for name, value in weights.items()})
-        self.weights = version
-        if slept:
-            self.sleep()
+        names = frozenset(() if isinstance(weights, Sender) else weights)
+        if missing := sorted(self._names - names):
+            raise RuntimeError(f"Missing keys of the hand-over: {', '.join(missing[:3])}")
+        self._learn_own()
+        self._wake(WEIGHTS)
+        blank = self._blank()
+        moved = self._fetch(weights) if isinstance(weights, Sender) else self._move(weights)
+        self._engine.forget()
+        found = self._engine.digests()
+        if self._arrival is None:
+            if version:
+                raise RuntimeError(f"the first hand-over is of version {version}, and 0 is needed")
+            assert self._own is not None
+            arrival = Arrival(self._own, blank)
+            arrival.prove(found)
+            self._arrival, self._names = arrival, names
+        self._arrival.check(found)
+        self.weights, self._gone = version, False
+        return moved
 
-    def checksum(self) -> str:
-        """SHA-256 over the weights as they were handed over. The probe checks the engine itself."""
-        if self._checksum is None:
-            self._checksum = checksum(self._reference.model.state_dict())
-        return self._checksum
+    def probe(self, measure: Callable[[Sequence[Sample]], list[list[float]]]) -> None:
+        """Hold greedy continuations against what the trainer of the same weights measures.
 
-    def sleep(self) -> None:
-        """Free the GPUs that the trainer uses too. Does nothing where no GPU is shared."""
-        if self._shared and not self._asleep:
-            self._engine.sleep()
-            self._asleep = True
+        Raises RuntimeError if they differ by more than ``rules.factor`` times the first probe.
+        """
+        requests = self._probes()
+        written = self._write(requests, stops=False)
+        samples = [_sample(r, w) for r, w in zip(requests, written, strict=True)]
+        gaps = [
+            abs(own - other)
+            for sample, values in zip(samples, measure(samples), strict=True)
+            for own, other, flag in zip(sample.old_logprobs, values, sample.loss_mask, strict=True)
+            if flag
+        ]
+        self.gap = sum(gaps) / len(gaps)
+        if self.baseline is None:
+            self.baseline = max(self.gap, torch.finfo(DTYPES[self.dtype]).eps)
+        if not self.gap <= self._rules.factor * self.baseline:
+            raise RuntimeError(
+                f"vLLM and the trainer differ by {self.gap:.2g} nats over greedy continuations:"
+                f" over {self._rules.factor:g} times the {self.baseline:.2g} of the first weights"
+            )
 
-    def wake(self) -> None:
-        """End the sleep. Requests and hand-overs call this on their own."""
-        if self._asleep:
-            self._engine.wake()
-            self._asleep = False
+    def sleep(self, *, discard: bool) -> None:
+        """Free the GPUs that the trainer uses too. With ``discard`` no copy of the weights is kept,
+        and new ones must come before the next request. Does nothing where no GPU is shared."""
+        if self.shares_device and not self._asleep:
+            if discard:
+                self._learn_own()
+            self._engine.sleep(discard=discard)
+            self._asleep, self._gone = (WEIGHTS, CACHE), discard
 
     def close(self) -> None:
         """End the engine and its processes."""
         self._engine.close()
 
-    def _rehearse(self) -> None:
-        """Hand over altered weights, which the probe must see at first, and then see arrive."""
-        self._take_over(self._reference.altered())
-        assert self.probe is not None
-        if self.probe.before <= self._rules.tolerance:
-            raise RuntimeError(
-                f"the probe is blind: weights that differ everywhere move it by"
-                f" {self.probe.before:.2g} nats, within its tolerance {self._rules.tolerance:.2g}"
-            )
-        self._rehearsed = True
+    def _write(self, requests: Sequence[Generate], *, stops: bool) -> list[Written]:
+        if self._gone:
+            raise RuntimeError("the sampler gave up its weights, and nobody has given it new ones")
+        self._wake(WEIGHTS, CACHE)
+        return self._engine.write(requests, stops=stops)
 
-    def _take_over(self, weights: Mapping[str, torch.Tensor]) -> None:
-        self._reference.load(weights)
-        self.wake()
-        before = self._gap()
+    def _wake(self, *parts: str) -> None:
+        for part in self._asleep:
+            if part in parts:
+                self._engine.wake(part)
+        self._asleep = tuple(part for part in self._asleep if part not in parts)
+
+    def _learn_own(self) -> None:
+        """Take the digests of the engine's own weights before it loses them."""
+        if self._own is None:
+            self._own = self._engine.digests()
+
+    def _blank(self) -> Digests:
+        """Blank the engine; returns its digests then, the first time."""
+        self._engine.call("blank_weights")
+        return self._engine.digests() if self._arrival is None else {}
+
+    def _fetch(self, sender: "Sender") -> int:
+        """Let the trainer send its weights to the workers."""
+        from cosearch.engines.policies.transfer_vllm import Client
+
+        return sender.send(self._transfer, Client(self._engine), self._workers)
+
+    def _move(self, weights: Mapping[str, torch.Tensor]) -> int:
+        """Hand ``weights`` over in a file, every one by name, a tied output layer too: vLLM keeps
+        the old values of a weight that is left out."""
+        tensors = {
+            name: value.detach().to("cpu", DTYPES[self.dtype], copy=True).contiguous()
+            for name, value in weights.items()
+        }
         with tempfile.TemporaryDirectory(prefix="cosearch-weights-") as folder:
-            self._reference.save(Path(folder))
-            self._engine.reload(Path(folder))
-        self.probe = Probe(before, self._gap())
-        if not self.probe.after <= self._rules.tolerance:
-            raise RuntimeError(
-                f"vLLM computes with stale weights: it differs from the new ones by"
-                f" {self.probe.after:.2g} nats, more than {self._rules.tolerance:.2g}"
-            )
+            save_file(tensors, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+            self._engine.call("reload_weights", weights_path=folder)
+        return sum(tensor.nbytes for tensor in tensors.values())
 
-    def _gap(self) -> float:
-        requests = self._reference.probes(self._rules)
-        found = self._engine.write(requests, stops=False)
-        gaps = [self._reference.gap(r, w) for r, w in zip(requests, found, strict=True)]
-        return sum(gaps) / len(gaps)
+    def _probes(self) -> list[Generate]:
+        """The requests of a probe, always the same."""
+        draw = random.Random(0)
+        sampling = Sampling(0.0, 1.0, 0, self._rules.tokens)
+        tokens = range(self._vocabulary)
+        return [
+            Generate("probe", tuple(draw.choices(tokens, k=PROMPT_TOKENS)), sampling, number)
+            for number in range(self._rules.prompts)
+        ]
 
     def _check(self, request: Generate) -> None:
         sampling = request.sampling
@@ -240,3 +239,15 @@ class VllmGenerator:
                 f"a {request.role} request of {tokens} tokens exceeds max_model_tokens ="
                 f" {self._engine.max_tokens}"
             )
+
+
+def _sample(request: Generate, written: Written) -> Sample:
+    """A continuation as trainers measure it."""
+    ids, logprobs = written
+    before = len(request.prompt_ids)
+    return Sample(
+        (*request.prompt_ids, *ids),
+        (0,) * before + (1,) * len(ids),
+        (0.0,) * before + logprobs,
+        (0.0,) * (before + len(ids)),
+    )

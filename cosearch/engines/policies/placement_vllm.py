@@ -1,15 +1,21 @@
 """Where vLLM runs and under which environment.
 
+The variables by which a launcher tells a process its place among the ranks are hidden while an
+engine starts: they speak of the trainers, and vLLM and torch would take them for the engine's own.
+With ``TORCHELASTIC_USE_AGENT_STORE`` whoever opens a store over TCP waits for another to open it.
+
 Environment variables that vLLM reads are set here before it is imported, and only where the user
 has not set them:
 
 * everywhere: no usage statistics, errors only in the log, worker processes that are spawned;
 * without a GPU: the engine runs in this process (a child imports vLLM again, which takes longer
-  than a tiny round), a cache of 1 GiB, threads that are not bound to cores (binding puts all of a
-  process on one core), and no ``torch.compile``.
+  than a tiny round) unless a launcher has made this process one of several, a cache of 1 GiB,
+  threads that are not bound to cores (binding puts all of a process on one core), and no
+  ``torch.compile``.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -29,6 +35,12 @@ CPU_ENVIRONMENT = {
     "TORCH_COMPILE_DISABLE": "1",
 }
 
+LAUNCHED = re.compile(
+    r"(TORCHELASTIC|MASTER)_.*|RANK|WORLD_SIZE|LOCAL_SIZE|CROSS_(RANK|SIZE)"
+    r"|(LOCAL|GROUP|ROLE)_(RANK|WORLD_SIZE)|ROLE_NAME"
+)
+"""Names of the variables that torchrun and DeepSpeed's launcher set for each process."""
+
 
 def prepare_environment(rules: Vllm) -> bool:
     """Set the environment variables that vLLM reads. Returns whether this machine has GPUs.
@@ -38,6 +50,8 @@ def prepare_environment(rules: Vllm) -> bool:
     gpus = torch.cuda.is_available()
     if rules.devices and not gpus:
         raise ValueError(f"devices {list(rules.devices)} are GPUs, and this machine shows none")
+    if rules.transfer != "file":
+        _check_transfer(rules, gpus)
     needed = rules.replicas * rules.tensor_parallel
     if rules.devices and len(rules.devices) != needed:
         raise ValueError(
@@ -46,13 +60,26 @@ def prepare_environment(rules: Vllm) -> bool:
         )
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if rules.transfer == "ipc":  # handles of memory are no plain data; they stay on this host
+        os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")
     if not gpus:
         _prepare_for_cpu()
     return gpus
 
 
+def _check_transfer(rules: Vllm, gpus: bool) -> None:
+    if not gpus:
+        raise ValueError(f"transfer {rules.transfer} needs GPUs, and this machine shows none: file")
+    if (rules.transfer == "ipc") != rules.shared_gpus:
+        raise ValueError(
+            f"transfer {rules.transfer}, shared_gpus {str(rules.shared_gpus).lower()}: ipc is for"
+            " samplers that share the trainers' GPUs, nccl for those with GPUs of their own"
+        )
+
+
 def _prepare_for_cpu() -> None:
-    for name, value in CPU_ENVIRONMENT.items():
+    apart_from_ranks = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"} if "RANK" in os.environ else {}
+    for name, value in (CPU_ENVIRONMENT | apart_from_ranks).items():
         os.environ.setdefault(name, value)
     if os.environ["TORCH_COMPILE_DISABLE"] == "1":
         # The variable is read when dynamo is imported, which transformers may have done.
@@ -78,3 +105,13 @@ def visible(devices: Sequence[int]) -> Iterator[None]:
             os.environ.pop(name)
         if devices and before is not None:
             os.environ[name] = before
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Hide the launcher's variables from all that starts inside."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if LAUNCHED.fullmatch(name)}
+    try:
+        yield
+    finally:
+        os.environ |= hidden

@@ -14,7 +14,7 @@ from cosearch.core.types import Generation
 from cosearch.engines.loading import check_device, load_scorer
 from cosearch.engines.policies.draws import uniforms
 from cosearch.engines.policies.heads import pick_table, score_rows
-from cosearch.engines.policies.weights import checksum
+from cosearch.engines.policies.weights import checksum, load_exactly
 
 PairIds = tuple[int, ...]
 """Token ids of one pair of query and passage."""
@@ -30,6 +30,7 @@ class CrossEncoder:
         self._model = load_scorer(folder, dtype).to(device)
         self._batch_tokens = batch_tokens
         self.weights = 0
+        self.shares_device = self.direct = False
 
     @torch.inference_mode()
     def __call__(self, requests: Sequence[Choose]) -> list[Generation]:
@@ -40,16 +41,21 @@ class CrossEncoder:
             for request in requests
         ]
 
-    def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Take over ``weights`` (every parameter must be named) as version ``version``."""
-        self._model.load_state_dict(weights, strict=True)
+    def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> int:
+        """Take over ``weights`` (every parameter must be named) as version ``version``; returns
+        their bytes. Raises RuntimeError if one is missing or did not arrive."""
+        moved = load_exactly(self._model, weights)
         self.weights = version
+        return moved
+
+    def probe(self, measure: object) -> None:
+        """Do nothing, because this engine computes as the trainers do."""
 
     def checksum(self) -> str:
         """SHA-256 over all weights. It shows whether the trainer's weights have arrived."""
         return checksum(self._model.state_dict())
 
-    def sleep(self) -> None:
+    def sleep(self, *, discard: bool) -> None:
         """Do nothing, because this engine shares its device with no trainer."""
 
     def close(self) -> None:

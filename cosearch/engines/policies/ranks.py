@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
 from cosearch.core.types import Sample
+from cosearch.engines.policies.memory import DeviceMemory
 
 PATIENCE = timedelta(days=30)
 """How long a rank waits for the next order."""
@@ -45,6 +46,7 @@ class Ranks:
         self.rank = rank
         self.size = size
         self.device = device
+        self.memory = DeviceMemory(device)
         self._orders = dist.new_group(backend="gloo", timeout=PATIENCE)
         self._open = True
         self._trainers = 0

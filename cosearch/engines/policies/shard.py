@@ -8,7 +8,7 @@ out. So the gradient depends neither on the size of micro-batches nor on the num
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from cosearch.core.types import Sample
 from cosearch.engines.policies.heads import Batch, Head, PickHead
 from cosearch.engines.policies.loss import running, sequence_weights
+from cosearch.engines.policies.memory import put_away, take_back
 from cosearch.engines.policies.packing import PackedHead, rounds
 from cosearch.engines.policies.ranks import Ranks
 from cosearch.engines.policies.step import Totals, UpdateStats, batch_loss, not_finite
@@ -52,6 +53,8 @@ class Shard:
         self._engine = self._start(learns=True)
         self._reference = self._start(learns=False) if plan.loss.kl_coef > 0 else None
         self._touched = False
+        self._away = False
+        self._sender: Any = None
         self.version = 0
 
     @torch.no_grad()
@@ -82,6 +85,7 @@ class Shard:
             self.version += 1  # nothing but zeros would be added
             return Totals().stats(0.0)
         self._touched = True
+        self._wake()
         dealt = self._rounds(samples, live)
         totals, worst = Totals(), math.inf
         for number, batches in enumerate(dealt):
@@ -105,6 +109,30 @@ class Shard:
                     found[name] = tensor.detach().to("cpu", copy=True)
         return found
 
+    def send(self, place: Mapping[str, Any], client: Any) -> int:
+        """Send all weights to vLLM's workers; returns their bytes. The first call decides the
+        place; only the first rank has a client."""
+        from cosearch.engines.policies.transfer_vllm import Gathered, open_sender
+
+        source = Gathered(self._engine.module.model, self._gathered)
+        if self._sender is None:
+            self._sender = open_sender(self._ranks.rank, place, source, client)
+        self._sender.send_weights()
+        self._give_back()
+        return source.bytes
+
+    def sleep(self) -> None:
+        """Leave the device to the samplers, all but the weights; returns when all ranks have."""
+        if self._movable and not self._away:
+            put_away(self._engine, self._ranks.memory)
+            self._away = True
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Empty the cache of this rank's device; returns when all ranks have."""
+        self._ranks.memory.empty()
+        self._ranks.combined([0.0], ReduceOp.SUM)
+
     def save(self, folder: Path) -> None:
         """Write everything that decides the next step; every rank writes its own part."""
         self._engine.save_checkpoint(str(folder), tag=TAG)
@@ -119,9 +147,10 @@ class Shard:
         version = record.pop("version")
         if record != self._shape():
             raise ValueError(f"{folder} was saved with {record}, and this run has {self._shape()}")
+        self._wake()
         if self._touched:  # DeepSpeed loads into fresh engines only
             self._engine.destroy()
-            self._engine = self._start(learns=True)
+            self._engine, self._sender = self._start(learns=True), None
         self._engine.load_checkpoint(str(folder), tag=TAG, load_lr_scheduler_states=False)
         self._touched = True
         self.version = version
@@ -132,6 +161,16 @@ class Shard:
         if self._ranks.rank == 0:
             self._engine.module.model.save_pretrained(folder, state_dict=weights)
 
+    @property
+    def _movable(self) -> bool:
+        """Whether the states lie on the device at all."""
+        return not (self._plan.zero.offload_optimizer or self._plan.zero.offload_parameters)
+
+    def _wake(self) -> None:
+        if self._away:
+            take_back(self._engine, self._ranks.memory)
+            self._away = False
+
     def _start(self, learns: bool) -> Any:
         """DeepSpeed's engine over the plan's model."""
         plan = self._plan
@@ -141,6 +180,9 @@ class Shard:
         scored = _Scored(model, self._head)
         if not learns and plan.zero.stage != PARTITIONED:
             return scored.to(self._ranks.device)
+        config = configuration(plan, self._ranks.size)
+        if plan.zero.stage == PARTITIONED:  # one parameter after another: none holds a whole model
+            deepspeed.zero.Init(module=scored, config_dict_or_path=config)
         rules = plan.optimizer
         optimizer = torch.optim.AdamW(
             model.parameters(), lr=rules.lr, betas=rules.betas, weight_decay=rules.weight_decay
@@ -148,7 +190,7 @@ class Shard:
         engine, *_ = deepspeed.initialize(
             model=scored,
             optimizer=optimizer if learns else None,
-            config=configuration(plan, self._ranks.size),
+            config=config,
             dist_init_required=False,
         )
         engine.eval()

@@ -7,6 +7,7 @@ every call on to the other processes, which run ``serve`` only.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -51,6 +52,19 @@ class DeepSpeedTrainer:
         """All weights by name, on CPU."""
         self._tell("weights")
         return self._shard.weights()
+
+    def send(self, backend: str, client: Any, workers: int) -> int:
+        """Send all weights to vLLM's ``workers``, from all ranks' devices; returns their bytes."""
+        from cosearch.engines.policies.transfer_vllm import address
+
+        place = address(backend, workers)
+        self._tell("send", place)
+        return self._shard.send(place, client)
+
+    def sleep(self) -> None:
+        """Leave the devices of all ranks to the samplers, all but the weights."""
+        self._tell("sleep")
+        self._shard.sleep()
 
     def checksum(self) -> str:
         """SHA-256 over all weights."""
@@ -110,6 +124,10 @@ def _perform(ranks: Ranks, shards: dict[int, Shard], order: Order) -> None:
             shard.update(order.samples, about)
         case "weights":
             shard.weights()
+        case "send":
+            shard.send(about, None)
+        case "sleep":
+            shard.sleep()
         case "save":
             shard.save(Path(about))
         case "restore":

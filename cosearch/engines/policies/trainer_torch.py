@@ -86,6 +86,13 @@ class TorchTrainer:
         state: Mapping[str, torch.Tensor] = self._model.state_dict()
         return state
 
+    def send(self, backend: str, client: object, workers: int) -> int:
+        """Raises ValueError, because this trainer's weights lie in host memory."""
+        raise ValueError(f"train.engine torch sends no weights by {backend}: set transfer to file")
+
+    def sleep(self) -> None:
+        """Do nothing, because no sampler shares this trainer's device."""
+
     def checksum(self) -> str:
         """SHA-256 over all weights."""
         return checksum(self._model.state_dict())

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import deepspeed
 import pytest
 import torch
 
@@ -78,6 +79,37 @@ def test_saving_memory_changes_no_step(
     for found, other in zip(trained(trainer, FIVE), wanted[1], strict=True):
         assert_alike(found, other)
     assert_same_weights(trainer.weights(), wanted[0])
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_trainer_that_leaves_its_device_between_updates_makes_the_same_steps(
+    ranks: Ranks, folder: Path, stage: int
+) -> None:
+    straight, trainer = (DeepSpeedTrainer(ranks, worker.plan(folder, stage)) for _ in range(2))
+    for batch in FIVE[:3]:
+        straight.update(batch, 0.9)
+        trainer.sleep()
+        trainer.sleep()
+        assert trainer.logprobs(batch, 0.9) == trainer.logprobs(batch, 0.9)
+        trainer.update(batch, 0.9)
+    assert trainer.checksum() == straight.checksum()
+
+
+def test_no_device_holds_a_whole_model_at_stage_3(
+    ranks: Ranks, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DeepSpeed moves what it is given to the device; by then all parameters are parted."""
+    whole: list[int] = []
+    initialize = deepspeed.initialize
+
+    def watched(**given: Any) -> Any:
+        whole.append(sum(parameter.numel() for parameter in given["model"].parameters()))
+        return initialize(**given)
+
+    monkeypatch.setattr(deepspeed, "initialize", watched)
+    for stage in STAGES:
+        DeepSpeedTrainer(ranks, worker.plan(folder, stage))
+    assert whole[0] == whole[1] > whole[2] == 0
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

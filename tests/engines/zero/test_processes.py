@@ -83,6 +83,13 @@ def test_the_number_of_processes_does_not_change_the_gradient(
         assert_same_gradients(found[stage], first_gradients)
 
 
+def test_trainers_and_samplers_take_turns_on_every_device(together: Path) -> None:
+    found = json.loads((together / "turns.json").read_text())
+    assert "the sampler on device 0: " in found["refused"]  # nobody had told the trainers to leave
+    turns, restored, straight = found["ends"]
+    assert turns == restored == straight
+
+
 def test_every_process_refuses_a_loss_that_is_not_finite(together: Path) -> None:
     for rank in (0, 1):
         reason = (together / f"refused_{rank}.txt").read_text()

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
@@ -23,6 +23,8 @@ from cosearch.engines.policies.step import OptimizerRules
 from cosearch.engines.policies.trainer_deepspeed import DeepSpeedTrainer, serve
 from cosearch.engines.policies.zero import TrainingPlan
 from cosearch.params.engines import DeepSpeed
+from cosearch.rollouts.policy import Policy, give_way, hand_over
+from tests.engines.zero.ledger import DeviceSampler, Ledger
 from tests.micro import VOCABULARY, samples
 
 LOSS = LossRules(0.2, "sum_per_sequence", 3.0, 0.1, 16)
@@ -90,15 +92,47 @@ def work_together(folder: Path) -> None:
         Shard(ranks, plan(folder, 2)).update(broken(grouped()), 1.0)
     except NotFinite as error:
         (folder / f"refused_{ranks.rank}.txt").write_text(error.reason)
+    ranks.memory = Ledger(folder, ranks.rank)
     if ranks.rank:
         serve(ranks)
         return
+    (folder / "turns.json").write_text(json.dumps(take_turns(ranks, folder)))
     trainers = {stage: DeepSpeedTrainer(ranks, plan(folder, stage)) for stage in (2, 3)}
     record = {
         stage: train(trainer, folder / f"zero_{stage}") for stage, trainer in trainers.items()
     }
     (folder / "record.json").write_text(json.dumps(record))
     ranks.stop()
+
+
+def take_turns(ranks: Ranks, folder: Path) -> dict[str, Any]:
+    """Rollouts, updates and hand-overs on devices that sampler and trainer share: first in an order
+    in which the trainers do not leave the devices, then as the loop does it."""
+    trainer, straight = (DeepSpeedTrainer(ranks, plan(folder, 3)) for _ in range(2))
+    policy = Policy(cast(Any, None), DeviceSampler(folder, ranks.size), trainer, 0.9)
+    policies = {"agent": policy}
+    hand_over(policies)
+    refused = ""
+    for number in range(3):
+        policy.sampler([])
+        give_way(policies)
+        trainer.update(grouped(7 - number), 0.9)
+        if number == 0:
+            try:
+                policy.hand_over()
+            except MemoryError as error:
+                refused = str(error)
+        hand_over(policies)
+    trainer.save(folder / "turns.state")  # from where the states lie
+    saved = trainer.checksum()
+    give_way(policies)
+    trainer.restore(folder / "turns.state")
+    ends = [saved, trainer.checksum()]
+    trainer.sleep()
+    straight.sleep()
+    for number in range(3):
+        straight.update(grouped(7 - number), 0.9)
+    return {"refused": refused, "ends": [*ends, straight.checksum()]}
 
 
 def train(trainer: DeepSpeedTrainer, target: Path) -> dict[str, Any]:
