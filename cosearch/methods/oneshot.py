@@ -47,7 +47,8 @@ async def rag(
     check_prompt(bare, question, rules)
     budget = len(bare) + rules.max_observation_tokens
     prompt, dropped = fit_documents(render, documents, max_tokens=budget)
-    return await _answer(question, sample, rules, prompt, (search.done(dropped),), own_seed)
+    calls = (search.done(dropped),)
+    return await _answer(question, sample, rules, "rag", prompt, calls, own_seed)
 
 
 def lenient_answer(text: str, grammar: Grammar) -> str | None:
@@ -67,19 +68,20 @@ async def _from_memory(
     prompt = _render(template, question, rules, ())
     check_prompt(prompt, question, rules)
     own_seed = derive(seed, question.dataset, question.id, sample)
-    return await _answer(question, sample, rules, prompt, (), own_seed)
+    return await _answer(question, sample, rules, template, prompt, (), own_seed)
 
 
 async def _answer(
     question: Question,
     sample: int,
     rules: AgentRules,
+    template: str,
     prompt: Sequence[int],
     calls: Sequence[SearchCall],
     own_seed: int,
 ) -> Trajectory:
     transcript = Transcript(rules.codec, rules.dialogue.grammar, calls=list(calls))
-    transcript.append_given(SpanKind.PROMPT, 0, prompt)
+    transcript.append_given(SpanKind.PROMPT, 0, prompt, rules.prompting.opening(template))
     generation = await generate_turn(transcript, rules, rules.max_response_tokens, own_seed)
     ending = _ending(transcript.append_turn(generation), transcript.turns[-1], rules)
     return transcript.finish(question, sample, rules.sampling, ending)
@@ -100,4 +102,4 @@ def _render(
 ) -> list[int]:
     shown = [segment for document in kept for segment in document]
     fills: dict[str, Fill] = {"question": question.text, "documents": shown}
-    return rules.codec.chat(rules.prompting.fill(template, fills))
+    return rules.prompting.chat(rules.codec, template, fills)

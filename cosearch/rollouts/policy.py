@@ -22,15 +22,17 @@ class ModelCodec(Codec, Protocol):
 
 class Sampler(Protocol):
     """The engine that answers a role's requests: ``Generate`` if the policy writes, ``Choose`` if
-    it scores and picks. ``weights`` is the version of its weights: how many updates they had."""
+    it scores and picks. ``weights`` is the version of its weights: how many updates they had.
+    ``dtype`` is the type in which it holds them."""
 
     weights: int
+    dtype: str
 
     def __call__(self, requests: Sequence[Any]) -> Sequence[Generation]:
         """One generation per request, in order."""
 
     def load_weights(self, weights: Mapping[str, Any], version: int) -> None:
-        """Take over all weights, which are version ``version``."""
+        """Take over all weights, which are version ``version``, rounded to ``dtype``."""
 
     def checksum(self) -> str:
         """Hash of the weights in use."""
@@ -56,8 +58,9 @@ class Trainer(Protocol):
     def weights(self) -> Mapping[str, Any]:
         """All weights by name."""
 
-    def checksum(self) -> str:
-        """Hash of the weights; the sampler's hash of the same weights is equal."""
+    def checksum(self, dtype: str | None = None) -> str:
+        """Hash of the weights as they are, or as numbers of type ``dtype``: a sampler of that type
+        which holds the same weights has the same hash."""
 
     def save(self, path: Path) -> None:
         """Write everything that the next step depends on."""
@@ -87,11 +90,12 @@ class Policy:
         self.codec.save(folder)
 
     def hand_over(self) -> None:
-        """Give the trainer's weights to the sampler. Raises RuntimeError if they did not arrive."""
+        """Give the trainer's weights to the sampler, whose type may be narrower. Raises
+        RuntimeError if they did not arrive."""
         if self.trainer is None:
             raise RuntimeError("a frozen policy has no weights to hand over")
         self.sampler.load_weights(self.trainer.weights(), self.trainer.version)
-        if self.sampler.checksum() != self.trainer.checksum():
+        if self.sampler.checksum() != self.trainer.checksum(self.sampler.dtype):
             raise RuntimeError(
                 f"the sampler holds stale weights after update {self.trainer.version}"
             )

@@ -41,6 +41,7 @@ class HfGenerator:
         check_device(f"{folder}", device)
         self.model = load_causal_lm(folder, dtype).to(device)
         self.device = torch.device(device)
+        self.dtype = dtype
         self._eos_ids = eos_ids
         self._batch_tokens = batch_tokens
         self._padded = slice(vocabulary, None)

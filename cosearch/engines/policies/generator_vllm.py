@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
 from cosearch.engines.loading import at_least_float32, load_causal_lm
-from cosearch.engines.policies.weights import checksum
+from cosearch.engines.policies.weights import checksum, in_type
 from cosearch.params.engines import VllmProbe
 
 Written = tuple[tuple[int, ...], tuple[float, ...]]
@@ -64,7 +64,7 @@ class Reference:
 
     def __init__(self, folder: str | Path, *, dtype: str, vocabulary: int) -> None:
         self._folder = folder
-        self._dtype = dtype
+        self.dtype = dtype
         self._vocabulary = vocabulary
         self._model: Any = None
 
@@ -72,7 +72,7 @@ class Reference:
     def model(self) -> Any:
         """The model, with the folder's weights at first."""
         if self._model is None:
-            self._model = load_causal_lm(self._folder, self._dtype)
+            self._model = load_causal_lm(self._folder, self.dtype)
         return self._model
 
     def load(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -138,6 +138,7 @@ class VllmGenerator:
         self._asleep = False
         self._rehearsed = False
         self._checksum: str | None = None
+        self.dtype = reference.dtype
         self.probe: Probe | None = None
         self.weights = 0
 
@@ -168,8 +169,9 @@ class VllmGenerator:
         slept = self._asleep
         if not self._rehearsed:
             self._rehearse()
-        self._take_over(weights)
-        self._checksum = checksum({name: value.cpu() for name, value in weights.items()})
+        rounded = in_type(weights, self.dtype)
+        self._take_over(rounded)
+        self._checksum = checksum({name: value.cpu() for name, value in rounded.items()})
         self.weights = version
         if slept:
             self.sleep()

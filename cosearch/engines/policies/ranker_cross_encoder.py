@@ -28,6 +28,7 @@ class CrossEncoder:
     ) -> None:
         check_device(f"{folder}", device)
         self._model = load_scorer(folder, dtype).to(device)
+        self.dtype = dtype
         self._batch_tokens = batch_tokens
         self.weights = 0
 

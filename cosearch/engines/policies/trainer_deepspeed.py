@@ -15,7 +15,7 @@ from cosearch.core.types import Sample
 from cosearch.engines.policies.ranks import STOP, Order, Ranks, join
 from cosearch.engines.policies.shard import Shard
 from cosearch.engines.policies.step import UpdateStats
-from cosearch.engines.policies.weights import checksum
+from cosearch.engines.policies.weights import checksum, in_type
 from cosearch.engines.policies.zero import TrainingPlan
 
 OPEN = "open"
@@ -52,9 +52,9 @@ class DeepSpeedTrainer:
         self._tell("weights")
         return self._shard.weights()
 
-    def checksum(self) -> str:
-        """SHA-256 over all weights."""
-        return checksum(self.weights())
+    def checksum(self, dtype: str | None = None) -> str:
+        """SHA-256 over all weights as they are, or as numbers of type ``dtype``."""
+        return checksum(in_type(self.weights(), dtype))
 
     def save(self, path: Path) -> None:
         """Write everything that decides the next step."""

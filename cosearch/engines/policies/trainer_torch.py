@@ -19,7 +19,7 @@ from cosearch.engines.policies.step import (
     batch_loss,
     not_finite,
 )
-from cosearch.engines.policies.weights import checksum
+from cosearch.engines.policies.weights import checksum, in_type
 
 
 class TorchTrainer:
@@ -87,9 +87,9 @@ class TorchTrainer:
         state: Mapping[str, torch.Tensor] = self._model.state_dict()
         return state
 
-    def checksum(self) -> str:
-        """SHA-256 over all weights."""
-        return checksum(self._model.state_dict())
+    def checksum(self, dtype: str | None = None) -> str:
+        """SHA-256 over all weights as they are, or as numbers of type ``dtype``."""
+        return checksum(in_type(self._model.state_dict(), dtype))
 
     def save(self, path: Path) -> None:
         """Write everything that decides the next step."""
