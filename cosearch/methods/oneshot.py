@@ -52,14 +52,15 @@ async def rag(
 
 
 def lenient_answer(text: str, grammar: Grammar) -> str | None:
-    """The content of the last whole answer block, else the last line that is not blank, else None
-    (our choice: an instruct model was not trained on the grammar, so it need not follow it)."""
+    """The content of the last whole answer block, else what stands in the last line that is not
+    blank, behind the tag of an answer if it has one, else None (our choice: an instruct model was
+    not trained on the grammar, so it need not follow it)."""
     before, _, _ = text.rpartition(f"</{grammar.answer}>")
     _, opening, inside = before.rpartition(f"<{grammar.answer}>")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if opening and inside.strip():
         return inside.strip()
-    return lines[-1] if lines else None
+    lines = [line.rpartition(f"<{grammar.answer}>")[2].strip() for line in text.splitlines()]
+    return next((line for line in reversed(lines) if line), None)
 
 
 async def _from_memory(
