@@ -7,6 +7,7 @@ so both kinds of hand-over are made: rounded, and as it is.
 
 import gzip
 import json
+import os
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ from cosearch.files.artifacts import ROLLOUT_SCHEMA
 from tests.pipeline.project import ROOT, Project
 
 ROW, NAME, ROUNDS = "cosearch-0", "small", 2
-QUESTIONS = {"train": 4, "dev": 2, "test": 2}
+QUESTIONS = {"train": 4, "dev": 1, "test": 1}
 PASSAGES = 20
 """How many passages of the published run each question brings into the corpus."""
 GAP = {"agent": 0.1, "ranker": 1e-3}
@@ -32,6 +33,7 @@ STAGES = ("data", "encode", "index")
 def main() -> None:
     """Play the rounds, and exit with 1 if anything is wrong with them."""
     start = time.monotonic()
+    os.environ.pop("COSEARCH_DATA", None)  # the files of another profile
     with tempfile.TemporaryDirectory() as folder:
         project = prepare(Path(folder), Path(sys.argv[1]) / "mini")
         for stage in STAGES:
@@ -108,8 +110,9 @@ def faults(trained: Path) -> list[str]:
 def _set_rounds(params: dict[str, Any]) -> None:
     profile = params["profiles"][NAME]
     profile["train"] |= {"rounds": ROUNDS, "questions": 2, "update_questions": 2, "dev_every": 2}
-    profile["method"] |= {"rollout.group_size": 4, "rollout.max_searches": 1}
-    profile["agent"] |= {"dtype": "bfloat16"}
+    profile["method"] |= {"rollout.group_size": 3, "rollout.top_n": 5, "rollout.max_searches": 1}
+    profile["evaluate"]["k_grid"] = [1, 3]
+    profile["agent"]["dtype"] = "bfloat16"
 
 
 def _passages(data: Path, ids: set[str]) -> Iterator[dict[str, str]]:
