@@ -45,7 +45,7 @@ export PREFECT_HOME ?= $(abspath .runs/prefect)
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: setup repository repro repro-all row ui flow mini paper-data report base-models locks gpu-lock doctor test test-vllm gpu-smoke test-extended check pictures clean
+.PHONY: setup repository repro repro-all row ui flow mini mini-train paper-data report base-models locks gpu-lock doctor test test-vllm gpu-smoke test-extended check pictures clean
 .DEFAULT_GOAL := repro
 
 setup: $(STAMP)
@@ -113,8 +113,13 @@ mini: rows.yaml profiles/mini/dvc.yaml  ## real questions and passages, small re
 	HF_HUB_OFFLINE=0 python -m stages.base_models --profile mini
 	dvc repro profiles/mini/dvc.yaml:identity
 	dvc repro -s -f profiles/mini/dvc.yaml:data
-	dvc repro profiles/mini/dvc.yaml:report@core_1
+	python -m flows.side_by_side --jobs $(JOBS) profiles/mini/dvc.yaml:report@core_1
 	python -m cosearch show --profile mini --scope core_1
+
+mini-train: rows.yaml  ## two joint rounds with the models of profile mini, on a few of its questions; DATA as above
+	$(if $(DATA),,$(error name the data folder: make mini-train DATA=path))
+	HF_HUB_OFFLINE=0 python -m stages.base_models --profile mini
+	python -m tests.mini_train "$(abspath $(DATA))"
 
 paper-data: setup  ## fetch models and data of profile paper: 35 GB, from pinned revisions
 	HF_HUB_OFFLINE=0 python -m cosearch fetch --profile paper

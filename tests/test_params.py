@@ -164,6 +164,10 @@ def test_three_seeds_of_the_core_rows_need_no_other_seed_and_no_other_row(
         (lambda p: p.update(seed_count=0), ["seed_count"]),
         (lambda p: p.update(trainings={}), ["trainings"]),
         (lambda p: p["profiles"]["tiny"]["train"].update(agent_lr=0), ["profiles.tiny.train.agent_lr"]),
+        (lambda p: p["profiles"]["tiny"]["train"].update(torch=None), ["profiles.tiny, profile tiny", "train.torch is null: give its rules"]),
+        (lambda p: p["profiles"]["tiny"]["train"].update(torch={"dtype": "float16"}), ["profiles.tiny.train.torch.dtype"]),
+        (lambda p: p["profiles"]["tiny"]["train"].update(torch={"dtype": "bfloat16"}), ["profiles.tiny", "agent.dtype is float32, and train.torch.dtype is bfloat16", "narrower"]),
+        (lambda p: p["rows"]["cosearch"].update(set={"train.torch.dtype": "bfloat16"}), ["rows.cosearch", "agent.dtype is float32"]),
         (lambda p: p.update(extra=1), ["extra"]),
     ],
 )  # fmt: skip

@@ -150,7 +150,8 @@ class RankerStage:
 
     def read(self, generation: Generation, shown: int) -> tuple[str, Ranking | Malformed]:
         """The text of a generation and its ranking. A text cut by the length limit is malformed."""
-        text = self.codec.decode(sampled_body(generation, self.codec))
+        written = self.codec.decode(sampled_body(generation, self.codec))
+        text = self.prompting.opening("ranker") + written
         if not generation.stopped:
             return text, Malformed("length")
         return text, parse_ranking(text, candidates=shown, wanted=min(self.top_k, shown))
@@ -172,7 +173,7 @@ class RankerStage:
                 "n": len(kept),
                 "k": min(self.top_k, len(kept)),
             }
-            return self.codec.chat(self.prompting.fill("ranker", fills))
+            return self.prompting.chat(self.codec, "ranker", fills)
 
         ids, dropped = fit_documents(render, documents, max_tokens=self.max_prompt_tokens)
         if dropped == len(documents):

@@ -2,7 +2,8 @@
 
 A template holds one block per message; a line ``### ROLE`` opens a block. Text of the template and
 numbers are trusted; a string that fills a ``{field}`` is not; a segment that fills one stays what
-it is.
+it is. A last block ``### opening`` is no message: the reply begins with its text, so the model does
+not write it, and nothing is learnt from it.
 """
 
 import string
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from cosearch.core.protocols import Message, Segment
+from cosearch.core.protocols import Codec, Message, Segment
 from cosearch.core.types import Cuts, Passage
 
+OPENING = "opening"
+"""Name of the block of a template that begins the reply."""
 Fill = str | int | Sequence[Segment]
 """What fills a field of a template."""
 
@@ -39,10 +42,27 @@ def load_template(set_name: str, name: str) -> tuple[tuple[str, str], ...]:
     return tuple((role, "\n".join(lines).strip("\n")) for role, lines in blocks)
 
 
+def load_messages(set_name: str, name: str) -> tuple[tuple[str, str], ...]:
+    """(role, text) of a template's messages: all its blocks but the opening."""
+    blocks = load_template(set_name, name)
+    return blocks[:-1] if blocks[-1][0] == OPENING else blocks
+
+
+def load_opening(set_name: str, name: str) -> str:
+    """What the reply to a template begins with; empty for a template without an opening."""
+    role, text = load_template(set_name, name)[-1]
+    return text if role == OPENING else ""
+
+
 def load_text(set_name: str, name: str) -> str:
-    """The text of a template of one block. Raises ValueError if it has more than one, or none."""
-    ((_, text),) = load_template(set_name, name)
+    """The text of a template of one message. Raises ValueError if it has more, or none."""
+    ((_, text),) = load_messages(set_name, name)
     return text
+
+
+def opening_ids(codec: Codec, opening: str) -> list[int]:
+    """Ids of ``opening``, which go between a prompt and what the model writes."""
+    return codec.encode((Segment(opening, trusted=True),)) if opening else []
 
 
 def fill_text(text: str, fills: Mapping[str, Fill]) -> tuple[Segment, ...]:
@@ -63,7 +83,7 @@ def fill_text(text: str, fills: Mapping[str, Fill]) -> tuple[Segment, ...]:
 def fill_template(set_name: str, name: str, fills: Mapping[str, Fill]) -> tuple[Message, ...]:
     """Chat messages of a template."""
     return tuple(
-        Message(role, fill_text(text, fills)) for role, text in load_template(set_name, name)
+        Message(role, fill_text(text, fills)) for role, text in load_messages(set_name, name)
     )
 
 
@@ -85,6 +105,14 @@ class Prompting:
     def fill(self, name: str, fills: Mapping[str, Fill]) -> tuple[Message, ...]:
         """Chat messages of template ``name`` of the set."""
         return fill_template(self.templates, name, fills)
+
+    def opening(self, name: str) -> str:
+        """What the reply to template ``name`` of the set begins with."""
+        return load_opening(self.templates, name)
+
+    def chat(self, codec: Codec, name: str, fills: Mapping[str, Fill]) -> list[int]:
+        """Ids of a conversation that template ``name`` starts, up to where the model goes on."""
+        return [*codec.chat(self.fill(name, fills)), *opening_ids(codec, self.opening(name))]
 
     def cuts(self, passages: Sequence[Passage], dropped: int) -> Cuts:
         """Which texts ``documents`` cuts, without the last ``dropped`` passages."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from cosearch.core.formats import Grammar, Search
 from cosearch.core.observe import PendingSearch, Pipeline, run_stages
-from cosearch.core.prompts import Prompting, fill_text, fit_documents
+from cosearch.core.prompts import Prompting, fill_text, fit_documents, opening_ids
 from cosearch.core.protocols import Codec, Generate, Segment
 from cosearch.core.seeds import derive
 from cosearch.core.transcript import Ending, Transcript, has_stop_token
@@ -56,8 +56,9 @@ async def roll_out(
     Raises ValueError when the question's prompt exceeds ``max_prompt_tokens``.
     """
     own_seed = derive(seed, question.dataset, question.id, sample)
+    opening = rules.prompting.opening(rules.dialogue.prompt)
     transcript = Transcript(rules.codec, rules.dialogue.grammar)
-    transcript.append_given(SpanKind.PROMPT, 0, agent_prompt(question, rules))
+    transcript.append_given(SpanKind.PROMPT, 0, agent_prompt(question, rules), opening)
     limit = len(transcript.ids) + rules.max_response_tokens
     ending = Ending(Terminal.TOKEN_BUDGET)
     while (room := limit - len(transcript.ids)) > 0:
@@ -68,11 +69,12 @@ async def roll_out(
         if isinstance(action, Search) and turn < rules.max_searches:
             search = await run_stages(_pending(question, action, transcript, own_seed), stages)
             reply, dropped = render_observation(search, rules, room=room, after_eos=after_eos)
-            transcript.append_given(SpanKind.OBSERVATION, turn, reply)
+            opening = _opening(rules.dialogue.observation, turn, rules)
+            transcript.append_given(SpanKind.OBSERVATION, turn, reply, opening)
             transcript.calls.append(finished(search, dropped, rules))
         elif (notice := _notice_after(action, turn, rules)) is not None:
             reply = render_notice(notice, turn, rules, room=room, after_eos=after_eos)
-            transcript.append_given(SpanKind.NOTICE, turn, reply)
+            transcript.append_given(SpanKind.NOTICE, turn, reply, _opening(notice, turn, rules))
         else:
             ending = action if isinstance(action, Ending) else Ending(Terminal.SEARCH_BUDGET)
             break
@@ -84,7 +86,7 @@ async def roll_out(
 def agent_prompt(question: Question, rules: AgentRules) -> list[int]:
     """Ids of the first prompt. Raises ValueError when they exceed the budget."""
     fills = {"question": question.text}
-    prompt = rules.codec.chat(rules.prompting.fill(rules.dialogue.prompt, fills))
+    prompt = rules.prompting.chat(rules.codec, rules.dialogue.prompt, fills)
     check_prompt(prompt, question, rules)
     return prompt
 
@@ -121,8 +123,8 @@ def render_observation(
 
     def render(kept: Sequence[Sequence[Segment]]) -> list[int]:
         shown = [segment for document in kept for segment in document]
-        message = (*fill_text(template, {"documents": shown}), *_last_call(search.turn, rules))
-        return rules.codec.reply(message, after_eos=after_eos)
+        message = fill_text(template, {"documents": shown})
+        return _reply(message, rules.dialogue.observation, search.turn, rules, after_eos)
 
     if len(render([])) > rules.max_observation_tokens:
         raise ValueError(
@@ -144,9 +146,24 @@ def render_notice(
     name: str, turn: int, rules: AgentRules, *, room: int, after_eos: bool
 ) -> list[int]:
     """Ids of template ``name`` as the next user message; empty when they exceed ``room``."""
-    message = (*fill_text(rules.prompting.text(name), {}), *_last_call(turn, rules))
-    ids = rules.codec.reply(message, after_eos=after_eos)
+    ids = _reply(fill_text(rules.prompting.text(name), {}), name, turn, rules, after_eos)
     return ids if len(ids) <= room else []
+
+
+def _reply(
+    message: Sequence[Segment], name: str, turn: int, rules: AgentRules, after_eos: bool
+) -> list[int]:
+    """Ids of ``message``, which template ``name`` made, as the answer to ``turn``, with the
+    opening of the agent's next turn."""
+    told = rules.codec.reply((*message, *_last_call(turn, rules)), after_eos=after_eos)
+    return [*told, *opening_ids(rules.codec, _opening(name, turn, rules))]
+
+
+def _opening(name: str, turn: int, rules: AgentRules) -> str:
+    """What the turn after ``turn`` begins with, which template ``name`` answers. If it is told
+    that it is the last one, the template of these words decides."""
+    last = rules.dialogue.last if _last_call(turn, rules) else None
+    return rules.prompting.opening(last or name)
 
 
 def _pending(

@@ -53,11 +53,17 @@ class Transcript:
     spans: list[Span] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
     calls: list[SearchCall] = field(default_factory=list)
+    opening: str = ""
+    """What the next turn begins with: the ids so far end with this text."""
     weights: int = 0
     """How many updates the weights had that sampled the latest turn."""
 
-    def append_given(self, kind: SpanKind, turn: int, ids: Sequence[int]) -> None:
-        """Append tokens that the policy did not sample: a prompt, an observation, a notice."""
+    def append_given(
+        self, kind: SpanKind, turn: int, ids: Sequence[int], opening: str = ""
+    ) -> None:
+        """Append tokens that the policy did not sample: a prompt, an observation, a notice. At
+        their end stands the ``opening`` of the next turn."""
+        self.opening = opening
         start = len(self.ids)
         self._extend(ids, [0.0] * len(ids), mask=0)
         self._mark(kind, turn, start, len(self.ids))
@@ -71,11 +77,12 @@ class Transcript:
         self._extend(generation.ids, generation.logprobs, mask=1)
         self.weights = generation.weights
         body = sampled_body(generation, self.codec)
-        text = self.codec.decode(body)
+        text = self.opening + self.codec.decode(body)
         self.turns.append(text)
         action = parse_turn(text, self.grammar)
         cursor = start
         for kind, chars in _contents(action):
+            chars = chars[0] - len(self.opening), chars[1] - len(self.opening)
             first, last = (start + edge for edge in _token_span(self.codec, body, chars))
             self._mark(SpanKind.TAG, turn, cursor, first)
             self._mark(kind, turn, first, last)

@@ -48,18 +48,19 @@ async def rag(
     budget = len(bare) + rules.max_observation_tokens
     prompt, dropped = fit_documents(render, documents, max_tokens=budget)
     call = finished(search, dropped, rules)
-    return await _answer(question, sample, rules, prompt, (call,), own_seed)
+    return await _answer(question, sample, rules, "rag", prompt, (call,), own_seed)
 
 
 def lenient_answer(text: str, grammar: Grammar) -> str | None:
-    """The content of the last whole answer block, else the last line that is not blank, else None
-    (our choice: an instruct model was not trained on the grammar, so it need not follow it)."""
+    """The content of the last whole answer block, else what stands in the last line that is not
+    blank, behind the tag of an answer if it has one, else None (our choice: an instruct model was
+    not trained on the grammar, so it need not follow it)."""
     before, _, _ = text.rpartition(f"</{grammar.answer}>")
     _, opening, inside = before.rpartition(f"<{grammar.answer}>")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     if opening and inside.strip():
         return inside.strip()
-    return lines[-1] if lines else None
+    lines = [line.rpartition(f"<{grammar.answer}>")[2].strip() for line in text.splitlines()]
+    return next((line for line in reversed(lines) if line), None)
 
 
 async def _from_memory(
@@ -68,19 +69,20 @@ async def _from_memory(
     prompt = _render(template, question, rules, ())
     check_prompt(prompt, question, rules)
     own_seed = derive(seed, question.dataset, question.id, sample)
-    return await _answer(question, sample, rules, prompt, (), own_seed)
+    return await _answer(question, sample, rules, template, prompt, (), own_seed)
 
 
 async def _answer(
     question: Question,
     sample: int,
     rules: AgentRules,
+    template: str,
     prompt: Sequence[int],
     calls: Sequence[SearchCall],
     own_seed: int,
 ) -> Trajectory:
     transcript = Transcript(rules.codec, rules.dialogue.grammar, calls=list(calls))
-    transcript.append_given(SpanKind.PROMPT, 0, prompt)
+    transcript.append_given(SpanKind.PROMPT, 0, prompt, rules.prompting.opening(template))
     generation = await generate_turn(transcript, rules, rules.max_response_tokens, own_seed)
     ending = _ending(transcript.append_turn(generation), transcript.turns[-1], rules)
     return transcript.finish(question, sample, rules.sampling, ending)
@@ -101,4 +103,4 @@ def _render(
 ) -> list[int]:
     shown = [segment for document in kept for segment in document]
     fills: dict[str, Fill] = {"question": question.text, "documents": shown}
-    return rules.codec.chat(rules.prompting.fill(template, fills))
+    return rules.prompting.chat(rules.codec, template, fills)

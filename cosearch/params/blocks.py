@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from cosearch.params.data import ListSource, SetCounts
-from cosearch.params.engines import DeepSpeed, Device, Endpoint, EngineLimits, IndexGpus, Vllm
+from cosearch.params.engines import (
+    DeepSpeed,
+    Device,
+    Endpoint,
+    EngineLimits,
+    IndexGpus,
+    Torch,
+    Vllm,
+)
 from cosearch.params.hub import Hub
 from cosearch.params.method import Method, NonNegative, Positive, Section, Share
 from cosearch.params.plan import Plan
@@ -187,7 +195,7 @@ class Guards(Section):
 
 
 class Train(Section):
-    """Joint training."""
+    """Joint training. The block that is named like ``engine`` holds its rules."""
 
     rounds: Annotated[int, Field(ge=0)]
     questions: Positive
@@ -203,6 +211,7 @@ class Train(Section):
     warmup_updates: Annotated[int, Field(ge=0)]
     batch_tokens: Positive
     engine: Literal["torch", "deepspeed"]
+    torch: Torch | None
     deepspeed: DeepSpeed | None
     guards: Guards
 

@@ -5,7 +5,7 @@ Each fault is one line that begins with the path of what is wrong.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -26,6 +26,10 @@ SETTABLE = (Train, Agent, Ranker, Models)
 """Blocks of a profile that a row may override, beside the method."""
 SECTIONS = {*Method.model_fields, *(kind.__name__.lower() for kind in SETTABLE)}
 """First words of the keys that a row may override."""
+SAMPLED: Mapping[RoleName, type[Agent] | type[Ranker]] = {"agent": Agent, "ranker": Ranker}
+"""Roles that learn -> the block that says how they are sampled."""
+BITS = {"bfloat16": 16, "float32": 32}
+"""How many bits a number of each type has."""
 NEEDED: Mapping[RankerKind, RoleName] = {
     "generative": "ranker",
     "cross_encoder": "ranker",
@@ -40,6 +44,7 @@ def check_references(settings: "Settings") -> None:
     place = f"profiles.{settings.profile}"
     entry_of(settings.file.presets, f"{place}.preset", profile.preset)
     check_overrides(f"{place}.method", settings, profile.method)
+    _check_types(place, settings, {}, ("agent", "ranker"))
     _check_rows(settings)
     for path, name in named_rows(settings.file):
         entry_of(settings.systems, path, name)
@@ -74,9 +79,29 @@ def _check_rows(settings: "Settings") -> None:
         if row.models_of is not None:
             entry_of(settings.variants, f"rows.{name}.models_of: trained rows", row.models_of)
         check_overrides(f"rows.{name}.set", settings, row.set)
+        _check_types(f"rows.{name}", settings, row.set, row.train)
     for place in settings.grid_places():
         where = f"profiles.{settings.profile}.evaluate.k_grid"
         check_overrides(where, settings, settings.at_grid(place))
+
+
+def _check_types(
+    place: str, settings: "Settings", overrides: Mapping[str, Any], roles: Iterable[RoleName]
+) -> None:
+    """The engine that trains has rules, and no sampler of ``roles`` has a wider type than they."""
+    train = settings.section(Train, overrides)
+    rules = getattr(train, train.engine)
+    if rules is None:
+        engine = f"train.engine is {train.engine}, and train.{train.engine} is null"
+        raise ConfigError(f"{place}, profile {settings.profile}: {engine}: give its rules")
+    for role in roles:
+        sampled = settings.section(SAMPLED[role], overrides).dtype
+        if BITS[sampled] > BITS[rules.dtype]:
+            raise ConfigError(
+                f"{place}, profile {settings.profile}: {role}.dtype is {sampled}, and"
+                f" train.{train.engine}.dtype is {rules.dtype}: a sampler takes the weights over in"
+                " its own type, which is that of the trainer or a narrower one"
+            )
 
 
 def check_name(name: str) -> None:

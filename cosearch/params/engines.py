@@ -37,6 +37,12 @@ class Vllm(Section):
     probe: VllmProbe
 
 
+class Torch(Section):
+    """The number type in which plain torch holds the weights that it trains, and computes."""
+
+    dtype: Literal["float32", "bfloat16"]
+
+
 class DeepSpeed(Section):
     """How DeepSpeed parts a model among the ranks (ZeRO) and saves memory."""
 

@@ -25,9 +25,11 @@ class ModelCodec(Codec, Protocol):
 
 class Sampler(Protocol):
     """The engine that answers a role's requests: ``Generate`` if the policy writes, ``Choose`` if
-    it scores and picks. ``weights`` is the version of its weights: how many updates they had."""
+    it scores and picks. ``weights`` is the version of its weights: how many updates they had.
+    ``dtype`` is the type in which it holds them."""
 
     weights: int
+    dtype: str
     shares_device: bool
     """Whether trainers need the device while this sampler sleeps."""
     direct: bool
@@ -37,9 +39,9 @@ class Sampler(Protocol):
         """One generation per request, in order."""
 
     def load_weights(self, weights: Any, version: int) -> int:
-        """Take over all weights, by name or from a trainer, as version ``version``; returns the
-        bytes that were moved. Version 0 comes first. Raises RuntimeError if they did not arrive, to
-        the last bit."""
+        """Take over all weights, by name or from a trainer, as version ``version``, rounded to
+        ``dtype``; returns the bytes that were moved. Version 0 comes first. Raises RuntimeError if
+        they did not arrive, to the last bit."""
 
     def probe(self, measure: Callable[[Sequence[Sample]], list[list[float]]]) -> None:
         """Compare with what the trainer of the same weights measures, if the sampler computes

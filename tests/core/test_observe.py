@@ -30,6 +30,7 @@ from tests.core.builders import (
     ranking_turn,
 )
 
+WORKED = replace(PROMPTING, templates="worked")
 START = PendingSearch(question(), "capital", turn=2, seed=5)
 
 
@@ -227,3 +228,12 @@ def test_tags_inside_data_change_no_verdict() -> None:
     search, request = rank(hostile, ranking_turn("[1] > [2] > [3]"))
     assert search.ranking == (0, 1, 2)
     assert sum(token < len(CONTROLS) for token in request.prompt_ids) == 3
+
+
+def test_a_ranking_begins_with_the_opening_of_its_template() -> None:
+    stage = ranker_stage(prompting=WORKED)
+    ranker = ScriptedPolicy(lambda *_: "[2] > [3] > [1]</rerank><|end|>")
+    search = run(replace(START, candidates=candidates("a", "b", "c")), stage, ranker=ranker)
+    assert search.ranking == (1, 2, 0) and search.output is not None
+    assert search.output.text == f"{WORKED.opening('ranker')}[2] > [3] > [1]</rerank>"
+    assert CODEC.decode(search.output.prompt_ids).endswith(WORKED.opening("ranker"))

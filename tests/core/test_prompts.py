@@ -14,6 +14,8 @@ from cosearch.core.prompts import (
     fill_template,
     fill_text,
     fit_documents,
+    load_messages,
+    load_opening,
     load_template,
     load_text,
 )
@@ -89,7 +91,7 @@ def test_templates_ask_for_what_is_given(name: str, template: str) -> None:
 @pytest.mark.parametrize("name", ["worked", "paper"])
 @pytest.mark.parametrize("template", FIELDS)
 def test_templates_show_the_grammar_they_are_parsed_with(name: str, template: str) -> None:
-    text = "".join(text for _, text in load_template(name, template))
+    text = "".join(text for _, text in load_messages(name, template))
     tags = {tag for shown in SHOWN.get(template, ()) for tag in (f"<{shown}>", f"</{shown}>")}
     assert {tag for tag in TAGS if tag in text} == tags
 
@@ -99,6 +101,22 @@ def test_the_call_of_the_agent_stands_in_its_prompt() -> None:
         messages = fill_template(name, "agent", {"question": "?"})
         text = "".join(s.text for message in messages for s in message.segments)
         assert '{"name": "search", "arguments": {"query": "' in text
+
+
+@pytest.mark.parametrize("template", ["agent", "direct", "rag", "ranker"])
+def test_examples_begin_as_the_reply_does(template: str) -> None:
+    """What the template writes itself must not differ from what its examples show."""
+    said = [text for role, text in load_messages("worked", template) if role == "assistant"]
+    first, later = load_opening("worked", template), load_opening("worked", "observation")
+    openings = [first, later] * 3 if template == "agent" else [first] * 3
+    assert all(openings)
+    begun = [text[: len(opening)] for text, opening in zip(said, openings, strict=True)]
+    assert begun == openings
+
+
+def test_only_the_worked_set_opens_replies() -> None:
+    opened = {s for s in ("tiny", "worked", "paper") for t in FIELDS if load_opening(s, t)}
+    assert opened == {"worked"}
 
 
 def test_every_example_turn_is_of_its_grammar() -> None:

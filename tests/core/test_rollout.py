@@ -172,6 +172,27 @@ def test_every_response_budget_is_kept() -> None:
     assert ends == {Terminal.TOKEN_BUDGET, Terminal.ANSWERED}
 
 
+def test_a_turn_begins_with_the_opening_of_what_it_replies_to() -> None:
+    prompting = replace(PROMPTING, templates="worked")
+    search, answer = prompting.opening("agent"), prompting.opening("observation")
+    assert search and answer and search != answer
+    call = '</reason><tool_call>{"name": "search", "arguments": {"query": "Oslo"}}</tool_call>'
+    said = (f" it{call}<|end|>", "Oslo</answer><|end|>")
+    replies = iter(said)
+    played = play(lambda *_: next(replies), prompting=prompting, max_prompt_tokens=5000)
+    assert played.turns == tuple(
+        begun + told.removesuffix("<|end|>")
+        for begun, told in zip((search, answer), said, strict=True)
+    )
+    assert (played.terminal, played.answer) == (Terminal.ANSWERED, "Oslo")
+    sampled = [i for i, flag in zip(played.ids, played.loss_mask, strict=True) if flag]
+    assert CODEC.decode(sampled) == "".join(said), "nothing of an opening is learnt"
+    assert texts(played, SpanKind.PROMPT)[0].endswith(f"<|assistant|>{search}")
+    assert texts(played, SpanKind.OBSERVATION)[0].endswith(f"<|assistant|>{answer}")
+    assert (texts(played, SpanKind.QUERY), texts(played, SpanKind.ANSWER)) == (["Oslo"], ["Oslo"])
+    check_columns(played)
+
+
 def test_without_any_room_nobody_is_asked() -> None:
     played = play(TWO_SEARCHES, max_response_tokens=0)
     assert (played.terminal, played.turns, played.weights) == (Terminal.TOKEN_BUDGET, (), 0)

@@ -54,18 +54,18 @@ class Kind:
         )
 
 
-def _generator(folder: Path, batch_tokens: int = 4096) -> HfGenerator:
+def _generator(folder: Path, batch_tokens: int = 4096, dtype: str = "float32") -> HfGenerator:
     return HfGenerator(
         folder,
         vocabulary=VOCABULARY,
         eos_ids=frozenset({EOS}),
         batch_tokens=batch_tokens,
-        dtype="float32",
+        dtype=dtype,
     )
 
 
-def _scorer(folder: Path, batch_tokens: int = 4096) -> CrossEncoder:
-    return CrossEncoder(folder, batch_tokens=batch_tokens, dtype="float32")
+def _scorer(folder: Path, batch_tokens: int = 4096, dtype: str = "float32") -> CrossEncoder:
+    return CrossEncoder(folder, batch_tokens=batch_tokens, dtype=dtype)
 
 
 def _prompts(temperature: float) -> list[Generate]:

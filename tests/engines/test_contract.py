@@ -3,11 +3,13 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from cosearch.core.protocols import NotFinite
+from cosearch.rollouts.policy import Policy
 from tests.engines.policies import KINDS, LOSS, RULES, Kind
 
 AGGREGATIONS = [
@@ -59,6 +61,18 @@ def test_log_probabilities_are_the_trainers(kind: Kind, folder: Path, temperatur
     for request, found in zip(requests, kind.open_sampler(folder)(requests), strict=True):
         (trained,) = trainer.logprobs([kind.sample_of(request, found)], temperature)
         assert trained[-len(found.ids) :] == pytest.approx(found.logprobs, abs=1e-4)
+
+
+def test_weights_arrive_in_a_narrower_type(kind: Kind, folder: Path, tmp_path: Path) -> None:
+    sampler, trainer = kind.open_sampler(folder, dtype="bfloat16"), kind.trainer(folder)
+    assert sampler.checksum() == trainer.checksum(sampler.dtype) != trainer.checksum()
+    for _ in range(20):  # until the steps are larger than what bfloat16 rounds away
+        trainer.update(kind.samples(), 1.0)
+    assert sampler.checksum() != trainer.checksum(sampler.dtype)
+    codec: Any = None  # the policy meets no text
+    Policy(codec, sampler, trainer, 1.0).hand_over()
+    assert sampler.checksum() == trainer.checksum("bfloat16")
+    assert {g.weights for g in sampler(kind.requests(1.0))} == {20}
 
 
 def test_weights_arrive_whole_and_are_counted(kind: Kind, folder: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cosearch.core.prompts import load_template
+from cosearch.core.prompts import load_messages
 from cosearch.core.types import Terminal
 from cosearch.methods.bundle import DIALOGUES, METHODS
 from tests.core.builders import RETRIEVE, Table, agent_rules, question
@@ -32,7 +32,7 @@ def test_every_template_of_a_dialogue_is_there(name: str, templates: str) -> Non
         dialogue.prompt, dialogue.observation, dialogue.notice, dialogue.last,
     )  # fmt: skip
     for template in filter(None, named):
-        assert load_template(templates, template)[-1][0] == "user"
+        assert load_messages(templates, template)[-1][0] == "user"
 
 
 def test_what_is_special_to_a_method_is_said_by_its_bundle() -> None:

@@ -133,6 +133,7 @@ def test_cot_asks_to_reason_step_by_step() -> None:
         ("<answer>Bern</answer> no, <answer> Oslo </answer> indeed", "Oslo"),
         ("so <answer>Oslo</answer> <answer>", "Oslo"),
         ("<answer>Bern\nOslo", "Oslo"),
+        ("It is told.\n<answer>Oslo", "Oslo"),
         ("<answer> </answer>\nOslo", "Oslo"),
         ("Bern</answer>\nOslo", "Oslo"),
         ("", None),

@@ -7,10 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import yaml
 
 from cosearch.data.world import build_world
+from cosearch.files.artifacts import ROLLOUT_SCHEMA
 from tests.pipeline.project import ROOT, Project
 
 ROW = "cosearch-0"
@@ -33,10 +35,12 @@ def write_folder(folder: Path) -> None:
 
 
 def keep_one_row(params: dict[str, Any]) -> None:
-    """One row of part core, trained for one round."""
+    """One row of part core, trained for one round from an agent that samples in another type than
+    it is trained in."""
     for name, row in params["rows"].items():
         row["part"] = "core" if f"{name}-0" == ROW else "more"
     params["profiles"]["tiny"]["train"] |= {"rounds": 1, "questions": 2}
+    params["profiles"]["tiny"]["agent"]["dtype"] = "bfloat16"
 
 
 def init(project: Project, *more: str) -> list[str]:
@@ -69,6 +73,11 @@ def test_a_users_folder_comes_to_a_results_table(tmp_path: Path) -> None:
     assert scored(shown, "CoSearch"), shown
     made = project.folder / "artifacts" / "mine"
     assert (made / "report/core_1/report.html").is_file()
+    trained = made / "train/core/seed_0/cosearch"
+    assert pl.read_parquet(trained / "rollouts/round_001.parquet").schema == ROLLOUT_SCHEMA
+    metrics = pl.read_csv(trained / "metrics.csv").row(-1, named=True)
+    assert 1e-3 > metrics["ranker_gap_mean"] > 0, "equal types"
+    assert 0.1 > metrics["agent_gap_mean"] > 1e-3, "bfloat16 against float32"
     lock = yaml.safe_load((project.folder / "profiles/mine/dvc.lock").read_text("utf-8"))
     assert {name for name in lock["stages"] if name.startswith("train@")} == {f"train@{ROW}"}
     with (tmp_path / "my files" / "corpus.jsonl").open("a", encoding="utf-8") as lines:

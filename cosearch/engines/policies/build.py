@@ -170,6 +170,8 @@ def build_trainer(
 def _torch_trainer(
     folder: str | Path, vocabulary: int | None, rules: TrainerRules, scratch: Path
 ) -> Any:
+    if rules.train.torch is None:
+        raise ValueError("train.engine is torch, and train.torch is null: give its rules")
     from cosearch.engines.policies.heads import CausalHead, PickHead
     from cosearch.engines.policies.loss import LossRules
     from cosearch.engines.policies.step import OptimizerRules
@@ -178,7 +180,7 @@ def _torch_trainer(
     return TorchTrainer(
         model_folder(folder),
         head=PickHead() if vocabulary is None else CausalHead(vocabulary),
-        dtype="float32",
+        dtype=rules.train.torch.dtype,
         rules=OptimizerRules.of(rules.train, rules.lr),
         loss=LossRules.of(rules.loss, rules.max_tokens),
         scratch=scratch,

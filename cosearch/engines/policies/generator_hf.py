@@ -45,6 +45,7 @@ class HfGenerator:
         check_device(f"{folder}", device)
         self.model = load_causal_lm(folder, dtype).to(device)
         self.device = torch.device(device)
+        self.dtype = dtype
         self._eos_ids = eos_ids
         self._batch_tokens = batch_tokens
         self._padded = slice(vocabulary, None)
@@ -64,7 +65,7 @@ class HfGenerator:
     def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> int:
         """Take over ``weights`` (every parameter must be named) as version ``version``; returns
         their bytes. Raises RuntimeError if one is missing or did not arrive."""
-        moved = load_exactly(self.model, weights)
+        moved = load_exactly(self.model, weights, self.dtype)
         self.weights = version
         return moved
 

@@ -28,6 +28,7 @@ class CrossEncoder:
     ) -> None:
         check_device(f"{folder}", device)
         self._model = load_scorer(folder, dtype).to(device)
+        self.dtype = dtype
         self._batch_tokens = batch_tokens
         self.weights = 0
         self.shares_device = self.direct = False
@@ -44,7 +45,7 @@ class CrossEncoder:
     def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> int:
         """Take over ``weights`` (every parameter must be named) as version ``version``; returns
         their bytes. Raises RuntimeError if one is missing or did not arrive."""
-        moved = load_exactly(self._model, weights)
+        moved = load_exactly(self._model, weights, self.dtype)
         self.weights = version
         return moved
 
