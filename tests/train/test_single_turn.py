@@ -43,7 +43,7 @@ def train(folder: Path, credit: str, *, rounds: int = 2, **loss: float) -> list[
             engines={"ranker": game.policy.sampler},
             store=store,
         )
-        train_ranker(run, Observer(game.report, game.phase))
+        train_ranker(run, Observer(game.report, game.phase, game.moved.append))
         assert idle_rounds(store.metrics()) == {}
     return [game.calls(number) for number in range(1, rounds + 1)]
 
