@@ -210,6 +210,7 @@ class Train(Section):
     grad_clip: Annotated[float, Field(gt=0)]
     warmup_updates: Annotated[int, Field(ge=0)]
     batch_tokens: Positive
+    logit_tokens: Positive
     engine: Literal["torch", "deepspeed"]
     torch: Torch | None
     deepspeed: DeepSpeed | None

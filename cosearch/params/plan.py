@@ -85,6 +85,20 @@ class Efficiency(Section):
     host_search: Amount
 
 
+class RoundCosts(Section):
+    """What a round takes beside its models: GB/s of links, disk and hashes, tokens/s of
+    serialisation, seconds of waking and of a start; ``most_hours`` that all rounds may take."""
+
+    link: Amount
+    host_link: Amount
+    disk: Amount
+    hash: Amount
+    serialise: Amount
+    wake: NonNegative
+    start: NonNegative
+    most_hours: Amount
+
+
 class Memory(Section):
     """What no engine decides, in GiB per GPU and bytes per weight. ``overhead``: outside the shares
     of the samplers; ``sampler_overhead``: of each sampler, inside its share."""
@@ -124,6 +138,7 @@ class Plan(Section):
     host: Host
     least: dict[str, Least]
     efficiency: Efficiency
+    round: RoundCosts
     memory: Memory
     architectures: dict[str, Architecture]
     models: dict[str, str]

@@ -21,7 +21,7 @@ FLOAT = 4
 class Role:
     """A policy that learns.
 
-    A micro-batch has ``batch_tokens`` tokens, and ``trained_tokens`` of them carry a loss.
+    A micro-batch has ``batch_tokens`` tokens. The logits of ``trained_tokens`` exist at once.
     ``longest`` and ``usual`` are the tokens of the longest and of the usual sequence. ``frozen``:
     in some row it does not learn.
     """
@@ -101,15 +101,15 @@ def activation_parts(role: Role, stage: int, memory: Memory, count: int) -> dict
     """GiB per GPU for a micro-batch.
 
     The parts are the layer inputs, one layer that is computed again with its gradients, the logits
-    of the trained tokens with theirs, and under stage 3 two layers that are gathered at once.
+    that exist at once with theirs, and under stage 3 two layers that are gathered at once.
     """
     shape, tokens = role.shape, role.batch_tokens
     width = memory.weight_bytes
     attention = shape.heads * shape.head_size
     inside = 4 * shape.hidden + 2 * attention + 2 * shape.kv_heads * shape.head_size
     layer = tokens * (inside + 3 * shape.feed_forward) * width * 2
-    # Logits in the model's type, in float32, their log-softmax, and the gradient.
-    logits = role.trained_tokens * shape.vocabulary * (width + 3 * FLOAT)
+    # Logits in the model's type, in float32, their log-softmax, and both gradients.
+    logits = role.trained_tokens * shape.vocabulary * (2 * width + 3 * FLOAT)
     embedding = shape.vocabulary * shape.hidden
     blocks = (1 if shape.tied else 2) * embedding
     largest = max(embedding, (shape.parameters - blocks) // shape.layers)

@@ -176,8 +176,9 @@ class Outlook:
         )
 
     def _role(self, name: str, read: float, written: float, longest: int) -> Role:
-        batch = self.settings.section(blocks.Train).batch_tokens
-        trained = int(batch * written / (read + written))
+        train = self.settings.section(blocks.Train)
+        batch = train.batch_tokens
+        trained = min(train.logit_tokens, int(batch * written / (read + written)))
         shape = self.work.architecture(self.work.shape(name))
         return Role(name, shape, batch, trained, longest, read + written, self._frozen(name))
 

@@ -10,6 +10,7 @@ from cosearch.params.plan import Habits
 from cosearch.plan.cost import HOUR, total_cost
 from cosearch.plan.measure import Deviation
 from cosearch.plan.outlook import FitVerdict, Outlook, Priced
+from cosearch.plan.phases import Phase, phase_lines, phases
 from cosearch.plan.simulate import Drive
 
 SHOWN_OTHERS = 3
@@ -25,12 +26,15 @@ def show_plan(outlook: Outlook, console: Console, *, rows: bool) -> None:
 
 
 def tables(outlook: Outlook, *, rows: bool) -> Iterator[Table]:
-    """Tables of stages, of memory by phase and number of GPUs, of indexes, and of disk space."""
+    """Tables of stages, of memory by phase and number of GPUs, of a round, of indexes, and of disk
+    space."""
     priced = outlook.priced()
     yield _stages(outlook, priced, rows=rows)
     verdicts = [outlook.verdict(outlook.machine(count)) for count in _counts(outlook)]
     if any(verdict.phases for verdict in verdicts):
         yield _memory(verdicts)
+    if parts := phases(outlook):
+        yield _phases(parts)
     yield _sizes("Index by kind", outlook.indexes())
     seeds = outlook.settings.file.seed_count
     yield _sizes(f"Disk, all rows, seeds: {seeds}", outlook.disk())
@@ -49,6 +53,7 @@ def lines(outlook: Outlook) -> Iterator[str]:
         f"search: {searched:.0f} of these hours go into exact search on the {place};"
         f" index kind {index.kind}"
     )
+    yield from phase_lines(outlook)
     assumed = [name for name, h in outlook.work.calibration.habits.items() if h.measured is None]
     if assumed:
         yield f"habits assumed, not measured: {', '.join(assumed)} (plan.calibration)"
@@ -169,6 +174,18 @@ def _spoken(verdict: FitVerdict) -> Iterator[str]:
     for other in verdict.others[:SHOWN_OTHERS]:
         yield f"{name}: would fit with {settings_text(other)}"
     yield f"{name}: host memory {verdict.host_memory:.0f} GiB"
+
+
+def _phases(parts: Sequence[Phase]) -> Table:
+    table = _table("A round of joint training, seconds by phase", "phase")
+    table.add_column("seconds", justify="right")
+    for name in ("work", "limit", "source"):
+        table.add_column(name)
+    for one in parts:
+        table.add_row(one.name, f"{one.seconds:,.1f}", one.work, one.limit, one.source)
+    table.add_section()
+    table.add_row("all", f"{sum(one.seconds for one in parts):,.1f}", "", "", "")
+    return table
 
 
 def _sizes(title: str, sizes: Mapping[str, float]) -> Table:

@@ -24,7 +24,7 @@ from tests.micro import (
 )
 
 LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, 16)
-RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1e9, 0, 4096)
+RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1e9, 0, 4096, 4096)
 PROMPTS = [(5, 6, 7), (5, 6, 7), (9, 3, 11, 30, 2, 8), (20,), (4, 4)]
 
 

@@ -25,13 +25,8 @@ from cosearch.core.protocols import Message, Segment
 from cosearch.engines.loading import load_causal_lm, load_encoder
 from cosearch.engines.policies.build import build_codec, check_plain_loading
 from cosearch.engines.policies.codec_hf import HfCodec
-from cosearch.engines.policies.heads import (
-    Batch,
-    CausalHead,
-    check_head,
-    right_padded,
-    token_logprobs,
-)
+from cosearch.engines.policies.heads import Batch, CausalHead, check_head, right_padded
+from cosearch.engines.policies.logits import token_logprobs
 from cosearch.engines.retrieval.encoder import positions
 from cosearch.files.model_record import record_path
 from tests.engines import tokenizers

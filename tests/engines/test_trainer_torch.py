@@ -22,7 +22,7 @@ from cosearch.engines.policies.trainer_torch import TorchTrainer
 from tests.micro import VOCABULARY, samples, save_causal_lm
 
 LOSS = LossRules(0.2, "sum_per_sequence", None, 0.0, 16)
-RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1e9, 0, 4096)
+RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1e9, 0, 4096, 4096)
 AGGREGATIONS = ["sum_per_sequence", "token_mean", "sequence_mean", "constant_length"]
 
 
@@ -103,6 +103,7 @@ def test_samples_without_advantage_do_not_run(
 ) -> None:
     """Each of them lies between two that do run, so that no batch is without one that does."""
     ran: list[Sample] = []
+    found = trainer(folder, rules=replace(RULES, batch_tokens=batch_tokens))
     call = CausalHead.__call__
 
     def watched(self: CausalHead, model: Any, batch: Batch, temperature: float) -> Any:
@@ -111,7 +112,7 @@ def test_samples_without_advantage_do_not_run(
 
     monkeypatch.setattr(CausalHead, "__call__", watched)
     mixed = [replace(s, advantages=[0.0] * len(s.ids)) if n % 2 else s for n, s in numbered()]
-    trainer(folder, rules=replace(RULES, batch_tokens=batch_tokens)).update(mixed, 1.0)
+    found.update(mixed, 1.0)
     live = [sample for sample in mixed if any(sample.advantages)]
     assert sorted(ran, key=lambda s: len(s.ids)) == live
 

@@ -90,7 +90,7 @@ class Game:
             model,
             head=PickHead(),
             dtype="float32",
-            rules=OptimizerRules(self.lr, (0.9, 0.95), 0.0, 1.0, 0, 1 << 14),
+            rules=OptimizerRules(self.lr, (0.9, 0.95), 0.0, 1.0, 0, 1 << 14, 4096),
             loss=LossRules(0.2, "sum_per_sequence", None, 0.0, 3),
             scratch=self.folder / "scratch",
         )

@@ -41,7 +41,7 @@ def policy(folder: Path, sampler: type[HfGenerator] = HfGenerator) -> Policy:
         folder,
         head=CausalHead(VOCABULARY),
         dtype="float32",
-        rules=OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1.0, 0, 4096),
+        rules=OptimizerRules(1e-3, (0.9, 0.95), 0.0, 1.0, 0, 4096, 4096),
         loss=LossRules(0.2, "sum_per_sequence", None, 0.0, 16),
         scratch=folder,
     )

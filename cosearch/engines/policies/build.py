@@ -87,11 +87,11 @@ def look_at_model(
         return
     model = hf_sampler(folder, codec, here).model
     if trainer is not None:
-        from cosearch.engines.policies.heads import CausalHead, check_head
+        from cosearch.engines.policies.heads import CausalHead
         from cosearch.engines.policies.packing import PackedHead
 
         kind = PackedHead if trainer == "deepspeed" else CausalHead
-        check_head(kind(len(codec.tokenizer)), model, folder, len(codec.tokenizer))
+        kind(len(codec.tokenizer)).check(model, folder)
 
 
 def _with_room(folder: str | Path, block: ModelBlock | Judge, head: str = "causal") -> Path:

@@ -4,7 +4,9 @@ A trainer sees its kind of policy through a head only. Loss, clipping, optimiser
 same for both kinds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,16 +14,18 @@ import torch
 
 from cosearch.core.types import Sample
 from cosearch.engines.loading import at_least_float32, load_causal_lm, load_scorer
-from cosearch.engines.policies.logits import logits_at
+from cosearch.engines.policies.logits import Scores, scores_at
 from cosearch.engines.policies.look import check_numbers, check_vocabulary, sequences, written
 
 
 class Batch:
-    """Samples that run together; ``indices`` are their places in the whole update."""
+    """Samples that run together; ``indices`` are their places in the whole update, and ``parts``
+    tells into how many its trained tokens are cut when their logits are computed."""
 
-    def __init__(self, indices: Sequence[int], samples: Sequence[Sample]) -> None:
+    def __init__(self, indices: Sequence[int], samples: Sequence[Sample], parts: int = 1) -> None:
         self.indices = indices
         self.samples = samples
+        self.parts = parts
 
     def column(self, name: str) -> torch.Tensor:
         """A per-token field of the samples at the trained tokens, [tokens]."""
@@ -55,9 +59,7 @@ class Head(Protocol):
     def shape(self, sample: Sample) -> tuple[int, int]:
         """How many rows the sample adds to a forward pass, and the tokens of its longest one."""
 
-    def __call__(
-        self, model: Any, batch: Batch, temperature: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, model: Any, batch: Batch, temperature: float) -> Scores:
         """Log-probabilities and entropies [tokens] of the trained actions, sample by sample."""
 
 
@@ -74,26 +76,38 @@ class CausalHead:
         """A causal language model. Raises ValueError for one that this head reads otherwise than it
         computes."""
         model = load_causal_lm(folder, dtype)
-        check_head(self, model, folder, self._vocabulary)
+        self.check(model, folder)
         return model
+
+    def check(self, model: Any, folder: str | Path) -> None:
+        """Raises ValueError where padded rows give other log-probabilities than ``model`` does."""
+        check_head(self, model, folder, self._vocabulary)
 
     def shape(self, sample: Sample) -> tuple[int, int]:
         """One row of all ids."""
         return 1, len(sample.ids)
 
-    def __call__(
-        self, model: Any, batch: Batch, temperature: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, model: Any, batch: Batch, temperature: float) -> Scores:
         """Log-probabilities of the tokens under the mask; the output layer runs on those alone."""
         ids, attention = right_padded([sample.ids for sample in batch.samples], fill=0)
         masks, _ = right_padded([sample.loss_mask for sample in batch.samples], fill=0)
         trained = masks[:, 1:].bool()
         before = torch.nn.functional.pad(trained, (0, 1))
-        logits = logits_at(model, before, self._vocabulary, input_ids=ids, attention_mask=attention)
-        return token_logprobs(logits, ids[:, 1:][trained], temperature)
+        return scores_at(
+            model,
+            before,
+            ids[:, 1:][trained],
+            vocabulary=self._vocabulary,
+            temperature=temperature,
+            parts=batch.parts,
+            input_ids=ids,
+            attention_mask=attention,
+        )
 
 
-def check_head(head: Head, model: Any, folder: str | Path, vocabulary: int) -> None:
+def check_head(
+    head: Callable[[Any, Batch, float], Scores], model: Any, folder: str | Path, vocabulary: int
+) -> None:
     """Raises ValueError where ``head`` gives two sequences of one batch other log-probabilities
     than the model itself gives each of them."""
     check_vocabulary(folder, model, vocabulary)
@@ -114,9 +128,7 @@ class PickHead:
         """A row per candidate."""
         return len(sample.inputs), max(map(len, sample.inputs))
 
-    def __call__(
-        self, model: Any, batch: Batch, temperature: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, model: Any, batch: Batch, temperature: float) -> Scores:
         """Log-probabilities of the picks among the candidates left."""
         scores = score_rows(model, [row for sample in batch.samples for row in sample.inputs])
         logprobs, entropies = [], []
@@ -131,7 +143,15 @@ class PickHead:
         return torch.cat(logprobs), torch.cat(entropies)
 
 
-def micro_batches(samples: Sequence[Sample], head: Head, batch_tokens: int) -> Iterator[Batch]:
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of a micro-batch: tokens of a forward pass, and trained tokens whose logits exist at once."""
+
+    batch_tokens: int
+    logit_tokens: int
+
+
+def micro_batches(samples: Sequence[Sample], head: Head, bounds: Bounds) -> Iterator[Batch]:
     """Samples sorted by length and cut so that a padded batch stays within the token bound."""
     shapes = [head.shape(sample) for sample in samples]
     order = sorted(range(len(samples)), key=lambda index: shapes[index][1])
@@ -141,21 +161,25 @@ def micro_batches(samples: Sequence[Sample], head: Head, batch_tokens: int) -> I
         rows = shapes[order[start]][0]
         while end < len(order):
             more, width = shapes[order[end]]
-            if (rows + more) * width > batch_tokens:
+            if (rows + more) * width > bounds.batch_tokens:
                 break
             rows += more
             end += 1
-        indices = order[start:end]
-        yield Batch(indices, [samples[index] for index in indices])
+        yield _cut(order[start:end], [samples[index] for index in order[start:end]], bounds)
         start = end
 
 
+def _cut(indices: Sequence[int], samples: Sequence[Sample], bounds: Bounds) -> Batch:
+    trained = sum(sum(sample.loss_mask) for sample in samples)
+    return Batch(indices, samples, max(1, ceil(trained / bounds.logit_tokens)))
+
+
 def batches_at(
-    samples: Sequence[Sample], places: Sequence[int], head: Head, batch_tokens: int
+    samples: Sequence[Sample], places: Sequence[int], head: Head, bounds: Bounds
 ) -> Iterator[Batch]:
     """Micro-batches of the samples at ``places`` alone."""
-    for batch in micro_batches([samples[place] for place in places], head, batch_tokens):
-        yield Batch([places[index] for index in batch.indices], batch.samples)
+    for batch in micro_batches([samples[place] for place in places], head, bounds):
+        yield Batch([places[index] for index in batch.indices], batch.samples, batch.parts)
 
 
 def right_padded(rows: Sequence[Sequence[int]], *, fill: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -181,17 +205,6 @@ def score_rows(model: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     ids, attention = right_padded(rows, fill=pad)
     ids, attention = ids.to(model.device), attention.to(model.device)
     return at_least_float32(model(input_ids=ids, attention_mask=attention).logits[:, 0])
-
-
-def token_logprobs(
-    logits: torch.Tensor, tokens: torch.Tensor, temperature: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities of ``tokens`` [tokens] under ``logits`` [tokens, vocabulary], and the
-    entropies there."""
-    logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
-    with torch.no_grad():
-        entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
-    return logprobs.gather(1, tokens[:, None])[:, 0], entropy
 
 
 def pick_table(scores: torch.Tensor, picks: torch.Tensor) -> torch.Tensor:

@@ -1,29 +1,75 @@
-"""The logits of a causal language model at chosen tokens, as the model itself computes them.
+"""Log-probabilities of a causal language model at chosen tokens, from logits as the model itself
+computes them.
 
 Families differ in what they do to the output layer's result: Granite divides it, Cohere multiplies
-it, Gemma 2 caps it. So the model's own forward pass runs whole, and only the states that are asked
-for reach its output layer, which is most of the memory of a step.
+it, Gemma 2 caps it. So states pass through the rest of the model's own forward pass. Logits are
+most of the memory of a step. They exist for one part of the tokens at a time: the backward pass
+computes each part's again.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from cosearch.engines.loading import at_least_float32
 
+Scores = tuple[torch.Tensor, torch.Tensor]
+"""Log-probabilities and entropies, [tokens] each."""
 
-def logits_at(model: Any, chosen: torch.Tensor, vocabulary: int, **inputs: Any) -> torch.Tensor:
-    """Logits [chosen tokens, vocabulary] where ``chosen`` [rows, width] is true, in at least
-    float32. ``inputs`` go to the model; rows of the output layer beyond ``vocabulary`` belong to no
+
+def scores_at(
+    model: Any,
+    chosen: torch.Tensor,
+    tokens: torch.Tensor,
+    *,
+    vocabulary: int,
+    temperature: float,
+    parts: int,
+    **inputs: Any,
+) -> Scores:
+    """Log-probabilities of ``tokens`` [chosen] and the entropies where ``chosen`` [rows, width] is
+    true. The chosen places are cut into ``parts``, whose logits [part, vocabulary] exist one after
+    another. ``inputs`` go to the model; rows of the output layer beyond ``vocabulary`` belong to no
     token and are left out."""
+    output = model.base_model(**inputs, use_cache=False)
+    states = output.last_hidden_state[chosen]
+    output.last_hidden_state = None
 
-    def keep(_module: Any, _arguments: Any, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state[chosen][None]
-        return output
+    def scores(part: torch.Tensor, wanted: torch.Tensor) -> Scores:
+        with _given(model.base_model, replace(output, last_hidden_state=part[None])):
+            logits = model(inputs_embeds=part[None], use_cache=False).logits[0, :, :vocabulary]
+        return token_logprobs(at_least_float32(logits), wanted, temperature)
 
-    hook = model.base_model.register_forward_hook(keep)
+    if parts == 1:
+        return scores(states, tokens)
+    pairs = zip(states.tensor_split(parts), tokens.tensor_split(parts), strict=True)
+    found = [checkpoint(scores, *pair, use_reentrant=False) for pair in pairs]
+    logprobs, entropies = zip(*found, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies)
+
+
+def token_logprobs(logits: torch.Tensor, tokens: torch.Tensor, temperature: float) -> Scores:
+    """Log-probabilities of ``tokens`` [tokens] under ``logits`` [tokens, vocabulary], and the
+    entropies there."""
+    logprobs = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+    taken = logprobs.gather(1, tokens[:, None])[:, 0]
+    with torch.no_grad():
+        entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+    return taken, entropy
+
+
+@contextmanager
+def _given(base: Any, output: Any) -> Iterator[None]:
+    """Inside, ``base`` gives ``output`` in place of a forward pass."""
+    own = vars(base).get("forward")
+    base.forward = lambda *_, **__: output
     try:
-        logits: torch.Tensor = model(**inputs, use_cache=False).logits[0]
+        yield
     finally:
-        hook.remove()
-    return at_least_float32(logits[:, :vocabulary])
+        del base.forward
+        if own is not None:
+            base.forward = own

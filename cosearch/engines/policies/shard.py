@@ -199,8 +199,8 @@ class Shard:
         return engine
 
     def _rounds(self, samples: Sequence[Sample], live: Sequence[int]) -> list[list[Batch]]:
-        limit = self._plan.optimizer.batch_tokens
-        return list(rounds(samples, live, self._head, limit, self._ranks.size))
+        bounds = self._plan.optimizer.bounds
+        return list(rounds(samples, live, self._head, bounds, self._ranks.size))
 
     def _own(self, batches: Sequence[Batch]) -> tuple[Batch, bool]:
         """This rank's batch of a round, and whether it is its own. A rank without a batch repeats
@@ -209,7 +209,7 @@ class Shard:
         if self._ranks.rank < len(batches):
             return batches[self._ranks.rank], True
         first = batches[0]
-        return Batch(first.indices[:1], first.samples[:1]), False
+        return Batch(first.indices[:1], first.samples[:1], first.parts), False
 
     def _forward(
         self, model: Any, batch: Batch, temperature: float

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from cosearch.core.protocols import NotFinite
-from cosearch.engines.policies.heads import Batch
+from cosearch.engines.policies.heads import Batch, Bounds
 from cosearch.engines.policies.loss import LossRules, kl_to_reference, token_losses
 from cosearch.params.blocks import Train
 
@@ -23,6 +23,12 @@ class OptimizerRules:
     grad_clip: float
     warmup_updates: int
     batch_tokens: int
+    logit_tokens: int
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of a micro-batch."""
+        return Bounds(self.batch_tokens, self.logit_tokens)
 
     @classmethod
     def of(cls, train: Train, lr: float) -> "OptimizerRules":
@@ -34,6 +40,7 @@ class OptimizerRules:
             train.grad_clip,
             train.warmup_updates,
             train.batch_tokens,
+            train.logit_tokens,
         )
 
 

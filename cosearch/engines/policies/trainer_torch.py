@@ -54,7 +54,7 @@ class TorchTrainer:
     def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
         """Log-probabilities of the trained actions, aligned with ``ids``; 0 outside the mask."""
         found: dict[int, list[float]] = {}
-        for batch in micro_batches(samples, self._head, self._rules.batch_tokens):
+        for batch in micro_batches(samples, self._head, self._rules.bounds):
             logprobs, _ = self._head(self._model, batch, temperature)
             values = iter(logprobs.tolist())
             for index, sample in zip(batch.indices, batch.samples, strict=True):
@@ -67,7 +67,7 @@ class TorchTrainer:
         self._optimizer.zero_grad(set_to_none=True)
         totals = Totals()
         live = running(samples, self._loss)
-        for batch in batches_at(samples, live, self._head, self._rules.batch_tokens):
+        for batch in batches_at(samples, live, self._head, self._rules.bounds):
             loss = self._batch_loss(batch, weights, temperature, totals)
             if not torch.isfinite(loss):
                 raise not_finite("loss", self.version, batch, self._scratch)

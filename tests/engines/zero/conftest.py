@@ -35,7 +35,11 @@ def wanted(folder: Path) -> Wanted:
 @pytest.fixture(scope="package")
 def first_gradients(folder: Path) -> list[torch.Tensor]:
     """The gradient of the first update, by the torch trainer in one batch."""
-    plan = worker.plan(folder, 1, rules=replace(worker.RULES, grad_clip=1e9, batch_tokens=10**6))
+    plan = worker.plan(
+        folder,
+        1,
+        rules=replace(worker.RULES, grad_clip=1e9, batch_tokens=10**6, logit_tokens=10**6),
+    )
     trainer = reference(plan)
     trainer.update(worker.grouped(), 1.0)
     return [parameter.grad.clone() for parameter in trainer._model.parameters()]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosearch.core.types import Sample
+from cosearch.engines.policies.attention import PACKED
 from cosearch.engines.policies.heads import Batch, CausalHead
 from cosearch.engines.policies.packing import PackedHead, takes_flash
 from cosearch.engines.policies.ranks import flat, samples_of
@@ -21,7 +22,7 @@ def test_packed_sequences_do_not_see_each_other(folder: Path) -> None:
     batch = worker.grouped()
     head, padded = PackedHead(VOCABULARY), CausalHead(VOCABULARY)
     model, other = (h.load(folder / "model", "float32") for h in (head, padded))
-    assert model.config._attn_implementation == "sdpa" and not takes_flash("float32")
+    assert model.config._attn_implementation == PACKED and not takes_flash("float32")
     together = head(model, Batch(range(len(batch)), batch), 0.7)
     for found, wanted in zip(together, padded(other, Batch(range(7), batch), 0.7), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

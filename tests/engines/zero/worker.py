@@ -28,7 +28,7 @@ from tests.engines.zero.ledger import DeviceSampler, Ledger
 from tests.micro import VOCABULARY, samples
 
 LOSS = LossRules(0.2, "sum_per_sequence", 3.0, 0.1, 16)
-RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.01, 1.0, 3, 30)
+RULES = OptimizerRules(1e-3, (0.9, 0.95), 0.01, 1.0, 3, 30, 5)
 UPDATES = 5
 
 
