@@ -22,7 +22,7 @@ class Holder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class HeldRevision:
     """A revision of the git repository around the current folder."""
 
     name: str
@@ -70,7 +70,7 @@ def holder_of(against: str) -> Holder:
         raise ValueError(
             f"--against {against}: no folder, and no revision of a git repository here"
         )
-    return Revision(against)
+    return HeldRevision(against)
 
 
 def _git(*words: str) -> bytes | None:

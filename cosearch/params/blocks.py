@@ -242,6 +242,13 @@ class Evaluate(Section):
     document_tokens: Positive
 
 
+class Runtime(Section):
+    """``portable``: on which processors the same bytes come out. 0: on those of one model, 1: on
+    those of one maker, 2: on those of every maker (docs/reproducibility.md)."""
+
+    portable: Literal[0, 1, 2]
+
+
 class Profile(Section):
     """All settings of a profile."""
 
@@ -259,9 +266,10 @@ class Profile(Section):
     fixed_ranker: FixedRanker
     gate: Gate
     evaluate: Evaluate
+    runtime: Runtime
 
 
-class Runtime(Section):
+class Upkeep(Section):
     """How fast, how patiently and how watched, not what. ``scalars`` names the trackers that keep
     the metrics of rounds."""
 
@@ -281,6 +289,6 @@ class File(Section):
     presets: dict[str, Method]
     profiles: dict[str, Profile]
     base_models: dict[str, Any]
-    runtime: Runtime
+    runtime: Upkeep
     plan: Plan
     hub: dict[str, Hub]
