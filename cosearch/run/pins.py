@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cosearch.params.blocks import Runtime
 from cosearch.params.settings import Settings
@@ -71,39 +70,10 @@ def hold_pins(settings: Settings) -> None:
     names = {name for pins in PINS.values() for name in pins}
     if wanted and not (processor := this_processor()).pinnable:
         raise ValueError(
-            f"profiles.{settings.profile}.runtime.portable: {portable} needs an x86-64 processor with AVX2 and FMA, and this is"
-            f" {processor.maker} {processor.model}; set it to 0, and expect other bytes"
+            f"profiles.{settings.profile}.runtime.portable: {portable} needs an x86-64 processor"
+            f" with AVX2 and FMA, and this is {processor.maker} {processor.model}; set it to 0, and"
+            " expect other bytes"
         )
     if {name: os.environ[name] for name in names if name in os.environ} != wanted:
         kept = {name: value for name, value in os.environ.items() if name not in names}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**kept, **wanted})
-
-
-def made_by(portable: int, packages: Mapping[str, str]) -> dict[str, Any]:
-    """What a record says of the machine that made a result."""
-    own = this_processor()
-    features = sorted(name for name in own.features if name.startswith(("avx", "fma", "amx")))
-    return {
-        "maker": own.maker,
-        "model": own.model,
-        "features": features,
-        "portable": portable,
-        "packages": dict(packages),
-    }
-
-
-def why_noise(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
-    """Why results that were made ``there`` come out ``here`` within noise alone; None where the
-    same bytes can be expected. Both are of ``made_by``."""
-    if there["packages"] != here["packages"]:
-        names = there["packages"].keys() | here["packages"].keys()
-        other = [n for n in names if there["packages"].get(n) != here["packages"].get(n)]
-        return f"other versions of {', '.join(sorted(other))}"
-    if there["portable"] != here["portable"]:
-        return f"runtime.portable was {there['portable']}, and is {here['portable']}"
-    compared = {0: ("maker", "model", "features"), 1: ("maker",), 2: ()}[here["portable"]]
-    if any(there[name] != here[name] for name in compared):
-        return "another processor"
-    if here["portable"] and not {*here["features"]} >= NEEDED:
-        return "this processor lacks AVX2 or FMA"
-    return None

@@ -34,9 +34,10 @@ from cosearch.run.events import (
 )
 from cosearch.run.identity import Identity, check_instance, identity_of, title_of
 from cosearch.run.lease import Lease
+from cosearch.run.makers import maker_of
 from cosearch.run.monitors.choice import monitor_of
 from cosearch.run.origin import DECIDING, versions
-from cosearch.run.pins import hold_pins, made_by
+from cosearch.run.pins import hold_pins, this_processor
 from cosearch.run.progress import Progress
 from cosearch.run.reads import READS
 from cosearch.run.terminal import write_plainly
@@ -157,7 +158,7 @@ def _run(
     arguments: argparse.Namespace,
     axes: tuple[str, ...],
 ) -> None:
-    made = made_by(settings.section(blocks.Runtime).portable, versions(DECIDING))
+    portable = settings.section(blocks.Runtime).portable
     settings.asked.clear()
     check_rows(settings, profile_folders().get(arguments.profile, Path()))
     values = {axis: getattr(arguments, axis) for axis in axes}
@@ -190,7 +191,7 @@ def _run(
         "python": platform.python_version(),
         "packages": versions(PACKAGES),
         "threads": os.environ.get("OMP_NUM_THREADS"),
-        "made_by": made,
+        "made_by": maker_of(this_processor(), portable, versions(DECIDING)),
     }
     write_json(paths.timing(title), record)
 
