@@ -1,7 +1,7 @@
 """How two runs of the same tables agree: which cells differ, and whether intervals allow that.
 
 Two machines that compute in another order end with other numbers. Where a table prints an interval
-of a difference, each run's difference must lie in the other run's interval. A score of a data set
+of a difference, one run's difference must lie in the other run's interval. A score of a data set
 lies between 0 and 1, so the number of questions alone bounds its interval (Wilson). Every other
 number is shown, and decides nothing.
 """
@@ -134,8 +134,8 @@ def _alike(there: str, here: str, column: str) -> bool | None:
 def _within(
     column: str, there: Mapping[str, str], here: Mapping[str, str], questions: Mapping[str, int]
 ) -> tuple[Bounds | None, bool | None]:
-    """The interval around a number there, and whether it and that around the number here hold the
-    other run's number."""
+    """The interval around a number there, and whether it holds the number here, or that around the
+    number here the one there."""
     values = float(there[column]), float(here[column])
     if count := questions.get(column):
         old, new = (wilson(value, count) for value in values)
@@ -144,7 +144,7 @@ def _within(
         if found[0] is None or found[1] is None:
             return None, None
         old, new = found[0], found[1]
-    return old, old[0] <= values[1] <= old[1] and new[0] <= values[0] <= new[1]
+    return old, old[0] <= values[1] <= old[1] or new[0] <= values[0] <= new[1]
 
 
 def _printed(column: str, row: Mapping[str, str]) -> Bounds | None:
