@@ -46,7 +46,8 @@ def why_noise(there: Maker, here: Maker) -> str | None:
 def record_makers(settings: Settings, paths: Paths, scope: str) -> None:
     """Write down which machines made the rows of a scope, beside the tables that git keeps.
 
-    The record of each run names its machine; a row that DVC restored from its cache has none.
+    The record of each run names its machine; a row that DVC restored from its cache has none. If no
+    row has one, what is written already stays.
     """
     part, _, count = scope.partition("_")
     graph = settings.graph
@@ -58,8 +59,9 @@ def record_makers(settings: Settings, paths: Paths, scope: str) -> None:
     ]
     records = [paths.timing(title) for title in titles]
     found = [read_json(path).get("made_by") for path in records if path.is_file()]
-    known = read_json(paths.made_by) if paths.made_by.is_file() else {}
-    write_json(paths.made_by, known | {scope: _distinct(filter(None, found))})
+    if makers := _distinct(filter(None, found)):
+        known = read_json(paths.made_by) if paths.made_by.is_file() else {}
+        write_json(paths.made_by, known | {scope: makers})
 
 
 def expectations(paths: Paths, here: Maker, root: Path = Path()) -> dict[str, str | None]:
@@ -69,7 +71,6 @@ def expectations(paths: Paths, here: Maker, root: Path = Path()) -> dict[str, st
     return {
         scope: next(filter(None, (why_noise(one, here) for one in makers)), None)
         for scope, makers in known.items()
-        if makers
     }
 
 
