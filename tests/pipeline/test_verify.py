@@ -11,6 +11,7 @@ import pytest
 
 from cosearch.__main__ import main
 from cosearch.commands.verify import ExitCode
+from cosearch.files.artifacts import Paths, read_json
 from cosearch.run.lock import hashes_in, output_hash, read_lock
 from tests.pipeline.project import PARAMETERS, Project
 
@@ -77,6 +78,11 @@ def test_the_hash_of_an_output_is_that_of_dvc(reproduced: Project) -> None:
     for name, entry in read_lock(reproduced.folder).items():
         for path, known in hashes_in(entry, "outs").items():
             assert output_hash(reproduced.folder / path) == known, name
+
+
+def test_a_run_says_on_what_machine_it_was_made(reproduced: Project) -> None:
+    made = read_json(reproduced.folder / Paths("tiny").timing("train@cosearch-0"))["made_by"]
+    assert made["portable"] == 0 and made["maker"] and "torch" in made["packages"]
 
 
 def test_equal_results_are_reproduced_to_the_byte(
