@@ -18,6 +18,7 @@ from cosearch.files.artifacts import Paths
 from cosearch.files.holders import HeldFolder, Holder, holder_of
 from cosearch.params.rows_file import graph_target, profile_folders
 from cosearch.run.lock import LOCK, Entry, hashes_in, is_of, needed_by, output_hash, parse_lock
+from cosearch.run.reads import READS
 from cosearch.statistics.agreement import (
     Difference,
     differing_cells,
@@ -89,15 +90,18 @@ def _agreement(holder: Holder, profile: str, scope: str) -> Agreement:
 
 
 def _entries(holder: Holder, profile: str, target: str) -> dict[str, Entry]:
-    """What the holder's lock says of ``target`` and of all that it rests on."""
-    place = profile_folders()[profile] / LOCK
+    """What the holder's lock says of ``target`` and of all that it rests on, in the order of the
+    graph."""
+    place = profile_folders().get(profile, Path()) / LOCK
     text = holder.read(place)
     entries = {} if text is None else parse_lock(text, f"{place} of {holder.name}")
     if target not in entries:
         raise ValueError(
             f"{place} of {holder.name} holds no results of {target}: nothing to compare"
         )
-    return {name: entries[name] for name in needed_by(entries, target)}
+    order = {kind: place for place, kind in enumerate(READS)}
+    needed = sorted(needed_by(entries, target), key=lambda name: order.get(name.split("@")[0], 0))
+    return {name: entries[name] for name in needed}
 
 
 def _check_made(entries: Mapping[str, Entry], target: str) -> None:

@@ -51,8 +51,8 @@ def is_of(entry: Entry, identity: Path) -> bool:
 
 
 def needed_by(entries: Mapping[str, Entry], target: str) -> list[str]:
-    """``target`` and every stage that it rests on, in the order of the lock. The stages that write
-    identities and base models are left out."""
+    """``target`` and every stage that it rests on, but for those that write identities and base
+    models."""
     wanted, found = [target], set()
     while wanted:
         name = wanted.pop()
@@ -62,7 +62,7 @@ def needed_by(entries: Mapping[str, Entry], target: str) -> list[str]:
             made = hashes_in(entry, "outs")
             if other not in found and other not in APART and _meet(read, made):
                 wanted.append(other)
-    return [name for name in entries if name in found]
+    return sorted(found)
 
 
 def _meet(read: Iterable[str], made: Iterable[str]) -> bool:
