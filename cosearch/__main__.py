@@ -58,6 +58,12 @@ def _of_results(add: Callable[..., Any]) -> None:
     results = add("results", _results, "copy the tables of a finished run into the documents")
     results.add_argument("--profile", default="tiny", help=PROFILE)
     results.add_argument("--scope", required=True, help=SCOPE)
+    verify = add("verify", _verify, "compare the results on this machine with committed ones")
+    verify.add_argument("--profile", default="tiny", help=PROFILE)
+    verify.add_argument("--scope", default="core_1", help=f"{SCOPE} (default core_1)")
+    verify.add_argument(
+        "--against", default="HEAD", metavar="REVISION|FOLDER", help="who holds them (default HEAD)"
+    )
 
 
 def _of_rows(add: Callable[..., Any]) -> None:
@@ -113,12 +119,7 @@ def _of_plan(add: Callable[..., Any]) -> None:
     plan.add_argument("--count", type=int, help="number of GPUs (default: plan.count)")
     plan.add_argument("--seeds", type=int, default=1, help="seeds of each row (default 1)")
     plan.add_argument("--rows", action="store_true", help="a line for every row")
-    plan.add_argument(
-        "--simulate",
-        type=Path,
-        metavar="FOLDER",
-        help="a round, with the trajectories of a training",
-    )
+    plan.add_argument("--simulate", type=Path, metavar="FOLDER", help="a round of this training")
     plan.add_argument("--calibrate", action="store_true", help="print what rollouts show instead")
     plan.add_argument("--seed", type=int, default=0, help="of --calibrate (default 0)")
     plan.add_argument(
@@ -181,6 +182,12 @@ def _results(chosen: argparse.Namespace) -> None:
     from cosearch.commands.results import write_results
 
     write_results(chosen.profile, chosen.scope)
+
+
+def _verify(chosen: argparse.Namespace) -> None:
+    from cosearch.commands.verify import verify
+
+    sys.exit(verify(chosen.profile, chosen.scope, chosen.against))
 
 
 def _check(chosen: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import faiss_size, false_verdicts, text_rules
+from benchmarks import faiss_size, false_verdicts, kernels, text_rules
 from benchmarks.faiss_size import growth
 from benchmarks.false_verdicts import SHAPES, false_share
 from benchmarks.vectors import Mixture, write_shards
@@ -99,3 +99,13 @@ def test_the_table_of_false_verdicts_has_a_line_for_each_number(
     false_verdicts.main(["--trials", "2", "--draws", "10"])
     lines = capsys.readouterr().out.splitlines()
     assert [int(line.split()[1]) for line in lines[2:]] == [*false_verdicts.QUESTIONS]
+
+
+def test_the_kernels_of_a_processor_have_hashes(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for updates in ("1", "1", "0"):
+        kernels.main(["--compute", "--updates", updates])
+        shown.append(capsys.readouterr().out.strip().split(" | ")[:-1])
+    assert shown[0] == shown[1]
+    same = [one == other for one, other in zip(shown[0], shown[2], strict=True)]
+    assert same == [True, False, True, True], "an update changes the weights alone"

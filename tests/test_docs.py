@@ -1,6 +1,7 @@
 """What the documents say is what the project holds."""
 
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from importlib import import_module
@@ -11,7 +12,7 @@ import yaml
 
 from cosearch.__main__ import main
 from cosearch.commands.results import DOCUMENTS, MARKS, long_tables, short_table
-from cosearch.files.artifacts import Paths
+from cosearch.files.artifacts import Paths, read_json, write_json
 from cosearch.params.reading import BESIDE
 
 ROOT = Path(__file__).parents[1]
@@ -33,8 +34,13 @@ def test_the_command_writes_both_documents_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    paths = Paths("tiny")
+    for folder in (paths.tables("all_1"), paths.oracle_gap("all_1")):
+        shutil.copytree(ROOT / folder, folder)
+    made = {"maker": "GenuineIntel", "portable": 0}
+    for row in ("rag-0", "cosearch-0"):
+        write_json(paths.timing(f"evaluate@{row}"), {"made_by": made})
     for name in (
-        "artifacts",
         "profile.yaml",
         "rows.yaml",
         "params.yaml",
@@ -49,6 +55,7 @@ def test_the_command_writes_both_documents_or_none(
         text = path.read_text("utf-8")
         assert text.startswith("before\n") and text.endswith("after\n") and "\nold\n" not in text
         assert "| ---" in text
+    assert read_json(paths.made_by) == {"all_1": [made]}
     DOCUMENTS[0].write_text("old")
     DOCUMENTS[1].write_text("nothing to replace")
     with pytest.raises(SystemExit, match="results: begin"):

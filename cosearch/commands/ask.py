@@ -17,6 +17,7 @@ from cosearch.core.types import Question
 from cosearch.evaluation.asking import FREE, Asked, open_rows
 from cosearch.files.artifacts import Paths
 from cosearch.params.settings import load_settings
+from cosearch.run.pins import hold_pins
 
 PROMPT = "question (an empty line ends): "
 
@@ -30,7 +31,9 @@ def ask_rows(profile: str, names: Sequence[str], text: str | None) -> None:
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     console = open_console()
-    opened = open_rows(load_settings(profile), Paths(profile), names)
+    settings = load_settings(profile)
+    hold_pins(settings)
+    opened = open_rows(settings, Paths(profile), names)
     with suppress(KeyboardInterrupt), opened as asked:
         if text is not None:
             _show(console, asked, text)

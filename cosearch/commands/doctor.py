@@ -20,6 +20,8 @@ from cosearch.params.settings import Settings, load_settings
 from cosearch.plan.cost import Machine
 from cosearch.plan.outlook import Outlook
 from cosearch.plan.tables import settings_text
+from cosearch.run.makers import expectations, maker_of
+from cosearch.run.origin import DECIDING
 
 PYTHON = ((3, 11), (3, 13))
 """The first Python version that the pins allow, and the first that they refuse."""
@@ -43,6 +45,8 @@ def examine(settings: Settings, paths: Paths, probes: Probes, root: Path = Path(
         *_models(settings, root),
         *_data(settings, probes, root),
         _outputs(paths, root),
+        _pins(settings, probes),
+        *_expected(settings, paths, probes, root),
     ]
 
 
@@ -182,6 +186,28 @@ def _data(settings: Settings, probes: Probes, root: Path) -> Iterator[Finding]:
 def _outputs(paths: Paths, root: Path) -> Finding:
     done = (root / paths.root).is_dir()
     return Finding("outputs", f"{paths.root}: {'some are there' if done else 'none yet'}")
+
+
+def _pins(settings: Settings, probes: Probes) -> Finding:
+    """Check if the processor has the kernels of the profile's pins."""
+    portable, own = settings.section(blocks.Runtime).portable, probes.processor()
+    key = f"profiles.{settings.profile}.runtime.portable"
+    fix = f"an x86-64 processor with AVX2 and FMA, or {key}: 0"
+    found = f"{own.maker} {own.model}, runtime.portable {portable}"
+    return Finding("processor", found, fix if portable and not own.pinnable else None)
+
+
+def _expected(settings: Settings, paths: Paths, probes: Probes, root: Path) -> Iterator[Finding]:
+    """Say of each scope with committed results how near to them a run here will come."""
+    packages = {name: found for name in DECIDING if (found := probes.version(name))}
+    portable = settings.section(blocks.Runtime).portable
+    here = maker_of(probes.processor(), portable, packages)
+    told = expectations(paths, here, root)
+    if not told:
+        yield Finding("committed results", "no record of their machine; expect them within noise")
+    for scope, why in told.items():
+        found = f"expect them within noise: {why}" if why else "expect the same bytes"
+        yield Finding(f"committed {scope}", found)
 
 
 def models_command(settings: Settings) -> str:

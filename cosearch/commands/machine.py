@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cosearch.plan.layout import GIB
+from cosearch.run.pins import Processor, this_processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class Probes(Protocol):
 
     def cores(self) -> int:
         """Number of CPU cores that this process may use."""
+
+    def processor(self) -> Processor:
+        """What numeric libraries look at when they choose kernels."""
 
     def memory(self) -> float:
         """Host memory in GiB."""
@@ -88,6 +92,10 @@ class RealProbes:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
+
+    def processor(self) -> Processor:
+        """The processor that runs this process."""
+        return this_processor()
 
     def memory(self) -> float:
         """Memory of the machine, or the limit of the control group if that is lower, in GiB."""

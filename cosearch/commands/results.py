@@ -1,11 +1,13 @@
-"""``python -m cosearch results``: writes the tables of a finished run into docs/results.md, and the
-comparisons of one system into README.md."""
+"""``python -m cosearch results``: writes the tables of a finished run into docs/results.md, the
+comparisons of one system into README.md, and beside the tables which machines made them."""
 
 from pathlib import Path
 
 from cosearch.commands.show import check_scope
 from cosearch.files.artifacts import Paths, write_text
 from cosearch.params.rows_file import graph_target
+from cosearch.params.settings import load_settings
+from cosearch.run.makers import record_makers
 
 SHOWN = ("comparisons", "main_large", "main_small", "ablations_large", "grid", "walk_large")
 """Tables of docs/results.md beside the oracle gap, in their order."""
@@ -31,6 +33,7 @@ def write_results(profile: str, scope: str, root: Path = Path()) -> None:
     texts = [_replaced(path, block) for path, block in zip(places, blocks, strict=True)]
     for path, text in zip(places, texts, strict=True):
         write_text(path, text)
+    record_makers(load_settings(profile), Paths(profile), scope)
 
 
 def shown_files(paths: Paths, scope: str) -> list[Path]:

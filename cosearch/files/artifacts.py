@@ -1,8 +1,7 @@
 """Paths, columns and file formats of all outputs. No other module knows them.
 
 Every file is written under another name, synced and renamed, so that no reader meets a part of a
-file. Outputs contain no time, host name or absolute path. Timings lie under ``timing/``, and only
-the report reads them.
+file. Outputs contain no time, host or absolute path; of all stages the report alone reads timings.
 """
 
 import json
@@ -190,8 +189,13 @@ class Paths:
         return self.root / "report" / scope
 
     def timing(self, name: str) -> Path:
-        """File with the run record of a stage. Only the report reads it."""
+        """File with the run record of a stage. No stage but the report reads it."""
         return self.root / "timing" / f"{name}.json"
+
+    @property
+    def made_by(self) -> Path:
+        """File that says on which machines the committed results were made. No stage reads it."""
+        return self.root / "made_by.json"
 
     def journal(self, name: str) -> Path:
         """File with the events of a stage as JSON lines. No stage reads it."""
@@ -203,8 +207,7 @@ class Paths:
         return Path(".cache") / "judge" / "answers.jsonl"
 
     def run(self, name: str, fingerprint: str) -> Path:
-        """Folder with the state from which a stage resumes. It lies outside the outputs, because
-        DVC deletes the outputs before it runs a stage."""
+        """Folder of the state from which a stage resumes: no output, because DVC deletes those."""
         return Path(".runs") / self.profile / name / fingerprint
 
 

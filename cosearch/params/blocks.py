@@ -12,9 +12,9 @@ from cosearch.params.engines import (
     DeepSpeed,
     Device,
     Endpoint,
-    EngineLimits,
     IndexGpus,
     Torch,
+    Upkeep,
     Vllm,
 )
 from cosearch.params.hub import Hub
@@ -71,7 +71,6 @@ class Encoder(Section):
 
 ChatOptions = dict[str, bool | int | str]
 """What a model's chat template is asked with, beside the messages."""
-TrackerName = Literal["tensorboard", "mlflow", "wandb"]
 IndexKind = Literal["flat", "fp16", "sq8", "pq", "ivf_flat", "ivf_sq8", "ivf_pq", "hnsw"]
 
 
@@ -252,6 +251,13 @@ class Evaluate(Section):
     document_tokens: Positive
 
 
+class Runtime(Section):
+    """``portable``: on which processors the same bytes come out. 0: on those of one model, 1: on
+    those of one maker, 2: on those of every maker (docs/reproducibility.md)."""
+
+    portable: Literal[0, 1, 2]
+
+
 class Profile(Section):
     """All settings of a profile."""
 
@@ -269,15 +275,7 @@ class Profile(Section):
     fixed_ranker: FixedRanker
     gate: Gate
     evaluate: Evaluate
-
-
-class Runtime(Section):
-    """How fast, how patiently and how watched, not what. ``scalars`` names the trackers that keep
-    the metrics of rounds."""
-
-    threads: Positive
-    engine: EngineLimits
-    scalars: tuple[TrackerName, ...]
+    runtime: Runtime
 
 
 class File(Section):
@@ -291,6 +289,6 @@ class File(Section):
     presets: dict[str, Method]
     profiles: dict[str, Profile]
     base_models: dict[str, Any]
-    runtime: Runtime
+    runtime: Upkeep
     plan: Plan
     hub: dict[str, Hub]

@@ -9,6 +9,7 @@ from cosearch.params.method import NonNegative, Positive, Section
 
 Device = Literal["cpu", "cuda"]
 """Where transformers runs a model; vLLM has a placement of its own."""
+TrackerName = Literal["tensorboard", "mlflow", "wandb"]
 
 
 class VllmProbe(Section):
@@ -83,3 +84,12 @@ class EngineLimits(Section):
     def deadline(self, requests: int) -> float:
         """Seconds that a batch of that many requests may take."""
         return self.deadline_s + requests * self.request_s
+
+
+class Upkeep(Section):
+    """How fast, how patiently and how watched, not what. ``scalars`` names the trackers that keep
+    the metrics of rounds."""
+
+    threads: Positive
+    engine: EngineLimits
+    scalars: tuple[TrackerName, ...]

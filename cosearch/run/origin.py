@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_PACKAGES = ("faiss-cpu", "faiss-gpu", "numpy", "polars", "tokenizers", "torch", "transformers")
+DECIDING = ("faiss-cpu", "faiss-gpu", "numpy", "polars", "tokenizers", "torch", "transformers")
 """Packages that decide a run's bytes."""
 _ABSENT = "none"
 _HASH = re.compile(r"[0-9a-f]{16,}")
@@ -16,7 +16,7 @@ _SHORT = re.compile(r"^(settings\.)?(method\.)?(code\.|models\.|inputs\.)?(cosea
 
 def origin(code: Mapping[str, str]) -> dict[str, str]:
     """Fingerprints of the code of a stage by file, and versions of what computes under it."""
-    return {**code, "python": platform.python_version()} | versions(_PACKAGES)
+    return {**code, "python": platform.python_version()} | versions(DECIDING)
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:

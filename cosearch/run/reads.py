@@ -14,7 +14,7 @@ from cosearch.params.method import Section
 from cosearch.params.settings import Settings
 
 Told = dict[str, Any]
-RETRIEVAL = ("encoder", "index", "models")
+RETRIEVAL = ("encoder", "index", "models", "runtime")
 PLAYING = ("method", "agent", "ranker", *RETRIEVAL)
 TABLES = ("method", "data", "evaluate", "rows", "tables")
 
@@ -46,7 +46,11 @@ def _data(settings: Settings, axes: Mapping[str, Any]) -> Told:
 
 
 def _encode(settings: Settings, axes: Mapping[str, Any]) -> Told:
-    return {"encoder": settings.section(blocks.Encoder), "models": _folders(settings)}
+    return {
+        "encoder": settings.section(blocks.Encoder),
+        "models": _folders(settings),
+        "runtime": settings.section(blocks.Runtime),
+    }
 
 
 def _index(settings: Settings, axes: Mapping[str, Any]) -> Told:
@@ -169,7 +173,7 @@ def _folders(
 
 READS: Mapping[str, Reads] = {
     "data": Reads(("data",), _data),
-    "encode": Reads(("encoder", "models"), _encode),
+    "encode": Reads(("encoder", "models", "runtime"), _encode),
     "index": Reads(RETRIEVAL, _index),
     "retrieval": Reads((*RETRIEVAL, "data", "evaluate", "method"), _retrieval),
     "fixed_ranker_data": Reads((*RETRIEVAL, "fixed_ranker", "method"), _fixed_ranker_data),

@@ -34,8 +34,10 @@ from cosearch.run.events import (
 )
 from cosearch.run.identity import Identity, check_instance, identity_of, title_of
 from cosearch.run.lease import Lease
+from cosearch.run.makers import maker_of
 from cosearch.run.monitors.choice import monitor_of
-from cosearch.run.origin import versions
+from cosearch.run.origin import DECIDING, versions
+from cosearch.run.pins import hold_pins, this_processor
 from cosearch.run.progress import Progress
 from cosearch.run.reads import READS
 from cosearch.run.terminal import write_plainly
@@ -133,9 +135,11 @@ def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) ->
         if signal.getsignal(each) != signal.SIG_IGN:
             signal.signal(each, _stop)
     try:
-        if _serves(arguments.profile):
+        settings = load_settings(arguments.profile)
+        hold_pins(settings)
+        if _serves(settings):
             return
-        _run(name, page, arguments, axes)
+        _run(name, page, settings, arguments, axes)
     except Stopped:
         print(f"{name}: stopped; start it again to go on", file=sys.stderr)
         raise
@@ -143,19 +147,24 @@ def run_stage(name: str, doc: str, page: Callable[[Stage], None], *axes: str) ->
         sys.exit(f"error: {name}: {' '.join(str(error).split())}")
 
 
-def _serves(profile: str) -> bool:
+def _serves(settings: Settings) -> bool:
     """Whether this was another rank of a launched job, which has now done its part."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return False
-    if load_settings(profile).section(blocks.Train).engine != "deepspeed":
+    if settings.section(blocks.Train).engine != "deepspeed":
         raise ValueError("a launcher started several ranks, and train.engine takes one: torch")
     return serve_rank()
 
 
 def _run(
-    name: str, page: Callable[[Stage], None], arguments: argparse.Namespace, axes: tuple[str, ...]
+    name: str,
+    page: Callable[[Stage], None],
+    settings: Settings,
+    arguments: argparse.Namespace,
+    axes: tuple[str, ...],
 ) -> None:
-    settings = load_settings(arguments.profile)
+    portable = settings.section(blocks.Runtime).portable
+    settings.asked.clear()
     check_rows(settings, profile_folders().get(arguments.profile, Path()))
     values = {axis: getattr(arguments, axis) for axis in axes}
     paths = Paths(arguments.profile)
@@ -188,6 +197,7 @@ def _run(
         "python": platform.python_version(),
         "packages": versions(PACKAGES),
         "threads": os.environ.get("OMP_NUM_THREADS"),
+        "made_by": maker_of(this_processor(), portable, versions(DECIDING)),
     }
     write_json(paths.timing(title), record)
 

@@ -1,7 +1,7 @@
 """Findings of the doctor on described machines."""
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,20 @@ from cosearch.commands import doctor
 from cosearch.commands.finding import Finding
 from cosearch.commands.gpu_host import examine_gpu_host
 from cosearch.commands.machine import Card, Probes, ask_nvidia, read_cards, real_probes
-from cosearch.files.artifacts import Paths
+from cosearch.files.artifacts import Paths, write_json
 from cosearch.params.settings import load_settings
 from cosearch.plan.outlook import Outlook
+from cosearch.run.makers import maker_of
+from cosearch.run.origin import DECIDING
+from cosearch.run.pins import Processor
 from tests.settings import write_params
 
 ROOT = Path(__file__).parents[2]
 CPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, "faiss-cpu")}
 GPU_PACKAGES = {name: "1.0" for name in (*doctor.PACKAGES, *doctor.GPU_PACKAGES, "deepspeed")}
+INTEL = Processor("GenuineIntel", "Xeon 6/207", frozenset({"avx2", "fma", "avx512f"}))
+AMD = Processor("AuthenticAMD", "EPYC 25/1", frozenset({"avx2", "fma"}))
+ARM = Processor("aarch64", "", frozenset())
 
 
 @dataclass
@@ -37,6 +43,7 @@ class Described:
     programs: tuple[str, ...] = ()
     nvidia: str | None = "580.65.06"
     libc: str | None = "2.34"
+    chip: Processor = INTEL
 
     def python(self) -> tuple[int, int]:
         return self.interpreter
@@ -49,6 +56,9 @@ class Described:
 
     def cores(self) -> int:
         return self.processors
+
+    def processor(self) -> Processor:
+        return self.chip
 
     def memory(self) -> float:
         return self.gib
@@ -297,3 +307,45 @@ def test_this_machine_answers() -> None:
     assert isinstance(probes.cards(), list) and probes.temporary()[1] > 0
     assert probes.program("sh") and not probes.program("no-such-program")
     assert "lo" not in probes.interfaces() and ask_nvidia("no-such-value") == ""
+
+
+def expected(root: Path, portable: int, probes: Probes) -> str:
+    """What the doctor expects of results that an Intel processor made under ``portable``."""
+
+    def pinned(blocks: dict[str, Any]) -> None:
+        blocks["profiles"]["tiny"]["runtime"]["portable"] = portable
+
+    settings = load_settings("tiny", write_params(root, pinned))
+    packages = {name: "1.0" for name in DECIDING if name in CPU_PACKAGES}
+    record = {"core_1": [maker_of(INTEL, portable, packages)]}
+    write_json(root / Paths("tiny").made_by, record)
+    found = doctor.examine(settings, Paths("tiny"), probes, root)
+    return next(one.found for one in found if one.name == "committed core_1")
+
+
+@pytest.mark.parametrize(
+    ("portable", "chip", "words"),
+    [
+        (0, INTEL, "expect the same bytes"),
+        (0, replace(INTEL, model="Xeon 6/85"), "within noise: made on GenuineIntel Xeon 6/207"),
+        (0, replace(INTEL, features=INTEL.features - {"avx512f"}), "within noise: made on"),
+        (1, replace(INTEL, model="Xeon 6/85"), "expect the same bytes"),
+        (1, AMD, "within noise: made on GenuineIntel"),
+        (2, AMD, "expect the same bytes"),
+        (2, ARM, "within noise: this processor lacks AVX2"),
+    ],
+)
+def test_the_doctor_says_what_to_expect_of_committed_results(
+    tmp_path: Path, portable: int, chip: Processor, words: str
+) -> None:
+    assert words in expected(tmp_path, portable, Described(chip=chip))
+
+
+def test_other_versions_give_other_bytes(tmp_path: Path) -> None:
+    probes = Described(versions=CPU_PACKAGES | {"torch": "1.1"})
+    assert expected(tmp_path, 2, probes) == "expect them within noise: other versions of torch"
+
+
+def test_results_without_a_record_promise_nothing(tmp_path: Path) -> None:
+    found = {one.name: one.found for one in examined("tiny", Described(), tmp_path)}
+    assert "no record" in found["committed results"]

@@ -21,7 +21,7 @@ from cosearch.core.prompts import (
 from cosearch.core.protocols import Codec, Generate, JudgeCase, Judgement, Segment
 from cosearch.core.types import Sample, Sampling
 from cosearch.engines.policies.generator_hf import HfGenerator
-from cosearch.engines.policies.heads import Bounds, CausalHead, micro_batches
+from cosearch.engines.policies.heads import BatchBounds, CausalHead, micro_batches
 from cosearch.params.blocks import Judge
 
 
@@ -117,7 +117,7 @@ class LikelihoodJudge:
     def _likelihoods(self, samples: Sequence[Sample]) -> list[float]:
         """exp of the mean log-probability of each row's answer."""
         found: dict[int, float] = {}
-        bounds = Bounds(self._block.batch_tokens, self._block.batch_tokens)
+        bounds = BatchBounds(self._block.batch_tokens, self._block.batch_tokens)
         for batch in micro_batches(samples, self._head, bounds):
             with self._agent.device:  # where the head makes its tensors
                 logprobs, _ = self._head(self._agent.model, batch, 1.0)

@@ -144,14 +144,14 @@ class PickHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class BatchBounds:
     """Of a micro-batch: tokens of a forward pass, and trained tokens whose logits exist at once."""
 
     batch_tokens: int
     logit_tokens: int
 
 
-def micro_batches(samples: Sequence[Sample], head: Head, bounds: Bounds) -> Iterator[Batch]:
+def micro_batches(samples: Sequence[Sample], head: Head, bounds: BatchBounds) -> Iterator[Batch]:
     """Samples sorted by length and cut so that a padded batch stays within the token bound."""
     shapes = [head.shape(sample) for sample in samples]
     order = sorted(range(len(samples)), key=lambda index: shapes[index][1])
@@ -169,13 +169,13 @@ def micro_batches(samples: Sequence[Sample], head: Head, bounds: Bounds) -> Iter
         start = end
 
 
-def _cut(indices: Sequence[int], samples: Sequence[Sample], bounds: Bounds) -> Batch:
+def _cut(indices: Sequence[int], samples: Sequence[Sample], bounds: BatchBounds) -> Batch:
     trained = sum(sum(sample.loss_mask) for sample in samples)
     return Batch(indices, samples, max(1, ceil(trained / bounds.logit_tokens)))
 
 
 def batches_at(
-    samples: Sequence[Sample], places: Sequence[int], head: Head, bounds: Bounds
+    samples: Sequence[Sample], places: Sequence[int], head: Head, bounds: BatchBounds
 ) -> Iterator[Batch]:
     """Micro-batches of the samples at ``places`` alone."""
     for batch in micro_batches([samples[place] for place in places], head, bounds):

@@ -14,7 +14,7 @@ from transformers.utils.import_utils import is_flash_attn_2_available
 from cosearch.core.types import Sample
 from cosearch.engines.loading import load_causal_lm
 from cosearch.engines.policies.attention import PACKED, borders
-from cosearch.engines.policies.heads import Batch, Bounds, Head, batches_at, check_head
+from cosearch.engines.policies.heads import Batch, BatchBounds, Head, batches_at, check_head
 from cosearch.engines.policies.logits import Scores, scores_at
 
 FLASH = "flash_attention_2"
@@ -82,7 +82,7 @@ class PackedHead:
 
 
 def rounds(
-    samples: Sequence[Sample], live: Sequence[int], head: Head, bounds: Bounds, ranks: int
+    samples: Sequence[Sample], live: Sequence[int], head: Head, bounds: BatchBounds, ranks: int
 ) -> Iterator[list[Batch]]:
     """The micro-batches of one step, dealt out: one round holds the batch of every rank, the last
     round perhaps of the first ones only. ``live`` are the places of the samples that run. All of a

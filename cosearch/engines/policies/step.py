@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from cosearch.core.protocols import NotFinite
-from cosearch.engines.policies.heads import Batch, Bounds
+from cosearch.engines.policies.heads import Batch, BatchBounds
 from cosearch.engines.policies.loss import LossRules, kl_to_reference, token_losses
 from cosearch.params.blocks import Train
 
@@ -26,9 +26,9 @@ class OptimizerRules:
     logit_tokens: int
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> BatchBounds:
         """The bounds of a micro-batch."""
-        return Bounds(self.batch_tokens, self.logit_tokens)
+        return BatchBounds(self.batch_tokens, self.logit_tokens)
 
     @classmethod
     def of(cls, train: Train, lr: float) -> "OptimizerRules":
