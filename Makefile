@@ -83,7 +83,7 @@ ifdef PORTABLE
 repro: setup  ## with PORTABLE=0, 1 or 2: the same under another runtime.portable, in a folder of its own
 	$(if $(filter 0 1 2,$(PORTABLE)),,$(error PORTABLE=$(PORTABLE): runtime.portable is 0, 1 or 2))
 	test -d $(ASIDE) || git clone -q . $(ASIDE)
-	sed -i.before 's/runtime: {portable: [012]}/runtime: {portable: $(PORTABLE)}/' $(ASIDE)/params.yaml
+	sed -i.before 's/runtime: {portable: [012]}/runtime: {portable: $(PORTABLE)}/' $(ASIDE)/params.yaml && rm $(ASIDE)/params.yaml.before
 	cd $(ASIDE) && python -m cosearch rows && dvc repro report@$(SCOPE) && python -m cosearch show --profile tiny --scope $(SCOPE)
 	@echo "its results lie in $(ASIDE)"
 else

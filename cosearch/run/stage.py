@@ -177,6 +177,7 @@ def _run(
         identity.check(paths.identity(title))
         check_models(identity.models)
         settings = settings.only(READS[name].names)
+        settings.asked.update({"runtime"}.intersection(READS[name].names))  # its pins hold already
     with Lease(paths.run(title, "lease").parent) as lease, Progress() as progress:
         watching = monitor_of(
             paths.journal(title),

@@ -138,7 +138,7 @@ def _within(
     number here the one there."""
     values = float(there[column]), float(here[column])
     if count := questions.get(column):
-        old, new = (wilson(value, count) for value in values)
+        old, new = (wilson(min(max(value, 0.0), 1.0), count) for value in values)
     else:
         found = _printed(column, there), _printed(column, here)
         if found[0] is None or found[1] is None:

@@ -14,6 +14,7 @@ from cosearch.files.artifacts import LISTS_SCHEMA, ROLLOUT_SCHEMA
 from cosearch.run.stage import _serves
 from tests.pipeline.paper import LISTS, make_paper_project, run_ranks, run_row, run_stages
 from tests.pipeline.project import ROOT, Project
+from tests.settings import tiny
 
 TRAINED = Path("artifacts/paper/train/core/seed_0/cosearch")
 LR = 1e-6
@@ -95,4 +96,4 @@ def test_a_launcher_is_refused_where_the_trainer_takes_one_process(
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="a launcher started several ranks"):
-        _serves("tiny")
+        _serves(tiny())
