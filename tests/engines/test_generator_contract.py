@@ -12,7 +12,7 @@ from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sample, Sampling
 from cosearch.engines.policies.heads import CausalHead
 from cosearch.engines.policies.trainer_torch import TorchTrainer
-from tests.engines.generators import HF, SCRIPTED, VLLM, Writer, requests
+from tests.engines.generators import HF, SCRIPTED, VLLM, Writer, continued, requests
 from tests.engines.policies import LOSS, RULES
 from tests.micro import VOCABULARY, samples
 
@@ -70,6 +70,17 @@ def test_an_answer_depends_on_its_request_alone(writer: Writer, temperature: flo
     alone = [sampler([request])[0] for request in asked]
     backwards = sampler(asked[::-1])[::-1]
     for other in (alone, backwards, sampler(asked)):
+        assert [g.ids for g in other] == [g.ids for g in together]
+        for left, right in zip(other, together, strict=True):
+            assert left.logprobs == pytest.approx(right.logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_second_turn_depends_on_its_request_alone(writer: Writer, temperature: float) -> None:
+    asked, sampler = requests(temperature), writer.open()
+    later = continued(asked, sampler(asked))
+    together = sampler(later)
+    for other in ([sampler([request])[0] for request in later], sampler(later)):
         assert [g.ids for g in other] == [g.ids for g in together]
         for left, right in zip(other, together, strict=True):
             assert left.logprobs == pytest.approx(right.logprobs, abs=1e-4)
