@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import MptConfig, MptForCausalLM
 
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sampling
@@ -122,6 +123,16 @@ def test_a_model_that_forgets_columns_runs_the_whole_prompt(tmp_path: Path) -> N
     assert width == max(len(request.prompt_ids) for request in later)
     alone = [generator([request])[0] for request in later]
     assert [g.ids for g in found] == [g.ids for g in alone]
+
+
+def test_a_model_that_counts_columns_runs_the_whole_prompt(tmp_path: Path) -> None:
+    """MPT weighs a token by its column, so nothing may lie between a turn and what follows it."""
+    torch.manual_seed(0)
+    config = MptConfig(d_model=32, n_heads=2, n_layers=2, vocab_size=VOCABULARY, max_seq_len=128)
+    config.initializer_range = 0.4
+    MptForCausalLM(config).save_pretrained(tmp_path)
+    _, width = second_turn(sampler(tmp_path), requests())
+    assert width > max(map(len, PROMPTS))
 
 
 @pytest.mark.parametrize(
