@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from cosearch.core.relevance import RelevanceRule
-from cosearch.core.text import bag_f1, contains_run, match_tokens, normalize, query_words
+from cosearch.core.text import bag_f1, match_tokens, normalize, query_words, spaced
 from cosearch.core.types import Passage
 from cosearch.data.formats import SourceRow
 from cosearch.data.passages import read_passages
@@ -76,7 +76,7 @@ class RuleBefore:
         if self.rule.match == "substring":
             return any(normalize(fold(gold)) in normalize(body) for gold in wanted)
         tokens = match_tokens(body) if wanted else []
-        return any(contains_run(tokens, match_tokens(fold(gold))) for gold in wanted)
+        return any(spaced(match_tokens(fold(gold))) in spaced(tokens) for gold in wanted)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

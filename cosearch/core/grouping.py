@@ -1,9 +1,10 @@
 """Semantic grouping of ranker calls (Section 3.4, Algorithm 2)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosearch.core.text import bag_f1, query_words
+from cosearch.core.text import counted_f1, query_words
 
 CallKey = tuple[int, int]
 """(index of the trajectory, index of the call in it)."""
@@ -28,18 +29,13 @@ class GroupRules:
     k_min: int
 
 
-def query_agreement(left: str, right: str) -> float:
-    """Token F1 of two sub-queries, as in the paper. Word order does not count, so "France defeated
-    Germany" and "Germany defeated France" agree fully."""
-    return bag_f1(query_words(left), query_words(right))
-
-
 def group_calls(members: Sequence[Member], rules: GroupRules) -> list[list[Member]]:
     """Groups of one question's calls that have at least ``k_min`` members.
 
     ``members`` come in the fixed order (trajectory, then turn). A call joins the FIRST group whose
-    representative, its first member, agrees with it to at least ``delta``. The result depends on
-    the order, so the order is part of the method.
+    representative, its first member, agrees with it to at least ``delta``: by token F1 of the two
+    sub-queries, so word order does not count. The result depends on the order of the calls, so the
+    order is part of the method.
     """
     if not rules.semantic:
         return [list(members)] if members else []
@@ -52,11 +48,14 @@ def group_calls(members: Sequence[Member], rules: GroupRules) -> list[list[Membe
 def _first_fit(members: Sequence[Member], delta: float) -> list[list[Member]]:
     """Lines 3-10 of Algorithm 2: each member to the first group whose first member agrees."""
     groups: list[list[Member]] = []
+    heads: list[Counter[str]] = []
     for member in members:
-        for group in groups:
-            if query_agreement(group[0].query, member.query) >= delta:
+        words = Counter(query_words(member.query))
+        for head, group in zip(heads, groups, strict=True):
+            if counted_f1(head, words) >= delta:
                 group.append(member)
                 break
         else:
+            heads.append(words)
             groups.append([member])
     return groups

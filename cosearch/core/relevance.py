@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cosearch.core.text import contains_run, fold_marks, match_tokens, normalize
+from cosearch.core.text import KEPT_TEXTS, fold_marks, match_tokens, normalize, spaced
 from cosearch.core.types import Candidate, Passage, Question
 
 _TRUTH_WORDS = frozenset({"yes", "no", "true", "false"})
@@ -28,38 +28,41 @@ class RelevanceRule:
     def matchable(self, golds: Sequence[str]) -> tuple[str, ...]:
         """The golds that may make a passage relevant: no truth words, nothing without a letter or
         digit, and no lone article, because these occur in passages that answer nothing."""
-        return tuple(gold for gold in golds if self._may_match(gold))
+        return _matchable(self, tuple(golds))
 
     def is_relevant(self, passage: Passage, golds: Sequence[str]) -> bool:
         """True iff some matchable gold occurs in the passage's title and text."""
-        body = f"{passage.title}\n{passage.text}"
-        wanted = self.matchable(golds)
-        if self.match == "substring":
-            text = _words(body, self.strip_marks)
-            return any(_words(gold, self.strip_marks) in text for gold in wanted)
-        tokens = _tokens(body, self.strip_marks)
-        return any(contains_run(tokens, _tokens(gold, self.strip_marks)) for gold in wanted)
+        searched = _searched(self, f"{passage.title}\n{passage.text}")
+        return any(_searched(self, gold) in searched for gold in self.matchable(golds))
 
     def label(self, question: Question, candidates: Sequence[Candidate]) -> tuple[bool, ...]:
         """Relevance of each candidate; any() of it is the paper's I_ans."""
         return tuple(self.is_relevant(c.passage, question.golds) for c in candidates)
 
-    def _may_match(self, gold: str) -> bool:
-        words, tokens = _words(gold, self.strip_marks), _tokens(gold, self.strip_marks)
+    def may_match(self, gold: str) -> bool:
+        """Whether ``gold`` may make a passage relevant."""
+        text = self.folded(gold)
+        words, tokens = normalize(text), match_tokens(text)
         if words in _TRUTH_WORDS or _length(words) < self.min_gold_chars:
             return False
         searched = words if self.match == "substring" else "".join(tokens)
         return any(map(str.isalnum, searched)) and (bool(words) or len(tokens) > 1)
 
+    def folded(self, text: str) -> str:
+        """``text`` without marks, where the rule strips them."""
+        return fold_marks(text) if self.strip_marks else text
 
-@lru_cache(maxsize=1 << 16)
-def _tokens(text: str, strip_marks: bool) -> tuple[str, ...]:
-    return tuple(match_tokens(fold_marks(text) if strip_marks else text))
+
+@lru_cache(maxsize=KEPT_TEXTS)
+def _matchable(rule: RelevanceRule, golds: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(gold for gold in golds if rule.may_match(gold))
 
 
-@lru_cache(maxsize=1 << 16)
-def _words(text: str, strip_marks: bool) -> str:
-    return normalize(fold_marks(text) if strip_marks else text)
+@lru_cache(maxsize=KEPT_TEXTS)
+def _searched(rule: RelevanceRule, text: str) -> str:
+    """The form of a passage or a gold in which one is searched for the other."""
+    folded = rule.folded(text)
+    return normalize(folded) if rule.match == "substring" else spaced(match_tokens(folded))
 
 
 def _length(words: str) -> int:

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosearch.core.grouping import GroupRules, Member, group_calls, query_agreement
+from cosearch.core.grouping import GroupRules, Member, group_calls
+from cosearch.core.text import bag_f1, query_words
 
 RULES = GroupRules(semantic=True, delta=0.8, k_min=3)
 KEEP_ALL = GroupRules(semantic=True, delta=0.8, k_min=1)
@@ -13,6 +14,10 @@ def members(*queries: str, has_answer: bool = True, first: int = 0) -> list[Memb
     return [Member((first + i, 0), query, has_answer) for i, query in enumerate(queries)]
 
 
+def agreement(left: str, right: str) -> float:
+    return bag_f1(query_words(left), query_words(right))
+
+
 def queries(groups: list[list[Member]]) -> list[list[str]]:
     return [[member.query for member in group] for group in groups]
 
@@ -20,7 +25,7 @@ def queries(groups: list[list[Member]]) -> list[list[str]]:
 def test_a_call_joins_the_first_group_that_agrees() -> None:
     order = ["p q r s", "p q r t", "p q r s t", "x y"]
     loose = GroupRules(semantic=True, delta=0.8, k_min=1)
-    assert query_agreement("p q r t", "p q r s t") > 0.8
+    assert agreement("p q r t", "p q r s t") > 0.8
     assert queries(group_calls(members(*order), loose)) == [
         ["p q r s", "p q r s t"],
         ["p q r t"],
@@ -36,12 +41,12 @@ def test_grouping_depends_on_the_order() -> None:
 
 def test_only_the_representative_is_compared() -> None:
     chain = ["p q r s t", "p q r s u", "p q r v u"]
-    assert query_agreement(chain[1], chain[2]) == 0.8
+    assert agreement(chain[1], chain[2]) == 0.8
     assert queries(group_calls(members(*chain), KEEP_ALL)) == [chain[:2], chain[2:]]
 
 
 def test_an_agreement_of_exactly_delta_joins() -> None:
-    assert query_agreement("x y z", "x y") == 0.8
+    assert agreement("x y z", "x y") == 0.8
     assert len(group_calls(members("x y z", "x y", "x y z"), RULES)) == 1
 
 
@@ -65,7 +70,7 @@ def test_normalisation_of_queries() -> None:
 
 
 def test_word_order_does_not_count() -> None:
-    assert query_agreement("France defeated Germany", "Germany defeated France") == 1.0
+    assert agreement("France defeated Germany", "Germany defeated France") == 1.0
 
 
 def test_without_grouping_all_calls_of_a_question_are_one_group() -> None:
@@ -102,6 +107,6 @@ def test_members_agree_with_their_representative_and_with_no_earlier_one(
         earlier = [g[0] for g in groups[:number] if g[0].has_answer == head.has_answer]
         for member in others:
             assert member.has_answer == head.has_answer
-            assert query_agreement(head.query, member.query) >= RULES.delta
+            assert agreement(head.query, member.query) >= RULES.delta
         for member in (head, *others):
-            assert all(query_agreement(e.query, member.query) < RULES.delta for e in earlier)
+            assert all(agreement(e.query, member.query) < RULES.delta for e in earlier)

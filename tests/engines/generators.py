@@ -1,14 +1,14 @@
 """Every sampler that writes, micro-sized, as the generator contract takes it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 from cosearch.core.protocols import Generate
-from cosearch.core.types import Sampling
+from cosearch.core.types import Generation, Sampling
 from cosearch.engines.policies.engine_vllm import open_engine
 from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.generator_vllm import VllmGenerator
@@ -117,3 +117,11 @@ def requests(
 ) -> list[Generate]:
     sampling = Sampling(temperature, 1.0, 0, max_tokens)
     return [Generate("agent", tuple(ids), sampling, 100 + n) for n, ids in enumerate(prompts)]
+
+
+def continued(asked: Sequence[Generate], found: Sequence[Generation]) -> list[Generate]:
+    """The requests of the next turn: what was asked, what was answered, and replies."""
+    return [
+        replace(one, prompt_ids=(*one.prompt_ids, *answer.ids, *(9, 5, 3, 8)[: 1 + number % 4]))
+        for number, (one, answer) in enumerate(zip(asked, found, strict=True))
+    ]

@@ -10,7 +10,7 @@ import torch
 from cosearch.core.protocols import Generate
 from cosearch.core.types import Generation, Sample, Sampling
 from cosearch.engines.policies.trainer_torch import TorchTrainer
-from tests.engines.generators import HF, SCRIPTED, VLLM, Writer, open_trainer, requests
+from tests.engines.generators import HF, SCRIPTED, VLLM, Writer, continued, open_trainer, requests
 from tests.micro import VOCABULARY, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:vllm.*")
@@ -57,6 +57,17 @@ def test_an_answer_depends_on_its_request_alone(writer: Writer, temperature: flo
     alone = [sampler([request])[0] for request in asked]
     backwards = sampler(asked[::-1])[::-1]
     for other in (alone, backwards, sampler(asked)):
+        assert [g.ids for g in other] == [g.ids for g in together]
+        for left, right in zip(other, together, strict=True):
+            assert left.logprobs == pytest.approx(right.logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_second_turn_depends_on_its_request_alone(writer: Writer, temperature: float) -> None:
+    asked, sampler = requests(temperature), writer.open()
+    later = continued(asked, sampler(asked))
+    together = sampler(later)
+    for other in ([sampler([request])[0] for request in later], sampler(later)):
         assert [g.ids for g in other] == [g.ids for g in together]
         for left, right in zip(other, together, strict=True):
             assert left.logprobs == pytest.approx(right.logprobs, abs=1e-4)

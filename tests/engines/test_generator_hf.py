@@ -5,13 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import MptConfig, MptForCausalLM
 
 from cosearch.core.protocols import Generate
-from cosearch.core.types import Sampling
+from cosearch.core.types import Generation, Sampling
 from cosearch.engines.policies.build import build_sampler
 from cosearch.engines.policies.generator_hf import HfGenerator
 from cosearch.engines.policies.weights import checksum
 from cosearch.params.blocks import Agent, Ranker
+from tests.engines.generators import continued
 from tests.micro import EOS, VOCABULARY, save_causal_lm
 from tests.settings import block
 
@@ -76,6 +78,61 @@ def test_new_weights_change_what_is_sampled_and_are_counted(folder: Path, tmp_pa
     found = generator(requests())
     assert [g.ids for g in found] == [g.ids for g in other(requests())]
     assert {g.weights for g in found} == {3}
+
+
+def second_turn(generator: HfGenerator, asked: list[Generate]) -> tuple[list[Generation], int]:
+    """The answers of a second turn, and the tokens of its longest row in the first forward pass."""
+    later = continued(asked, generator(asked))
+    widths: list[int] = []
+    hook = generator.model.register_forward_pre_hook(
+        lambda _model, _args, given: widths.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
+    found = generator(later)
+    hook.remove()
+    return found, widths[0]
+
+
+def test_a_second_turn_runs_its_new_tokens_alone(folder: Path) -> None:
+    generator, asked = sampler(folder), requests()
+    found, width = second_turn(generator, asked)
+    assert width == 1 + 4  # the last token of the turn before, and the longest reply
+    later = continued(asked, generator(asked))
+    generator.sleep()
+    for one, whole in zip(found, generator(later), strict=True):
+        assert one.ids == whole.ids
+        assert one.logprobs == pytest.approx(whole.logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("tokens", [7, 30])
+def test_turns_are_kept_up_to_the_bound_of_a_batch(folder: Path, tokens: int) -> None:
+    """Of 30 tokens in five padded prompts, the bound of 7 keeps those of the shortest ones."""
+    whole, _ = second_turn(sampler(folder), requests())
+    found, _ = second_turn(sampler(folder, batch_tokens=tokens), requests())
+    assert [g.ids for g in found] == [g.ids for g in whole]
+    for one, other in zip(found, whole, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_a_model_that_forgets_columns_runs_the_whole_prompt(tmp_path: Path) -> None:
+    generator = sampler(
+        save_causal_lm(tmp_path, use_sliding_window=True, sliding_window=4, max_window_layers=1)
+    )
+    asked = requests()
+    found, width = second_turn(generator, asked)
+    later = continued(asked, generator(asked))
+    assert width == max(len(request.prompt_ids) for request in later)
+    alone = [generator([request])[0] for request in later]
+    assert [g.ids for g in found] == [g.ids for g in alone]
+
+
+def test_a_model_that_counts_columns_runs_the_whole_prompt(tmp_path: Path) -> None:
+    """MPT weighs a token by its column, so nothing may lie between a turn and what follows it."""
+    torch.manual_seed(0)
+    config = MptConfig(d_model=32, n_heads=2, n_layers=2, vocab_size=VOCABULARY, max_seq_len=128)
+    config.initializer_range = 0.4
+    MptForCausalLM(config).save_pretrained(tmp_path)
+    _, width = second_turn(sampler(tmp_path), requests())
+    assert width > max(map(len, PROMPTS))
 
 
 @pytest.mark.parametrize(
