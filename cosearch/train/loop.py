@@ -88,9 +88,9 @@ def train(run: JointRun, observer: Observer) -> Diverged | None:
         if broken is None:
             with observer.phase("hand_over"):
                 observer.moved(hand_over(run.policies))
-        if broken is None and _is_evaluated(run.rules, number):
-            with observer.phase("evaluate"):
-                done = replace(done, dev=run.evaluate())
+            if _is_evaluated(run.rules, number):
+                with observer.phase("evaluate"):
+                    done = replace(done, dev=run.evaluate())
         metrics = done.metrics(run.credit)
         broken = broken or divergence(_history(run.store, metrics), run.guards)
         if broken is not None:
@@ -183,7 +183,6 @@ def draw_questions(
     plays."""
     if count > len(questions):
         raise ValueError(
-            f"train.questions is {count}, and there are {len(questions)} training questions;"
-            " lower it"
+            f"train.questions is {count}, there are {len(questions)} training questions; lower it"
         )
     return [questions[place] for place in places_of_round(len(questions), number, count, seed)]
