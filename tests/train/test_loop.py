@@ -34,6 +34,6 @@ def test_seeds_and_epochs_order_differently() -> None:
 
 @pytest.mark.parametrize("size", [0, 3])
 def test_a_round_larger_than_the_pool_is_named(size: int) -> None:
-    why = rf"train\.questions is 4, and there are {size} training questions"
+    why = rf"train\.questions is 4, there are {size} training questions"
     with pytest.raises(ValueError, match=why):
         draw_questions(pool(size), 0, 4, 0)
