@@ -146,7 +146,7 @@ def test_the_example_parameters_are_good(tmp_path: Path) -> None:
         shutil.copyfile(ROOT / name, tmp_path / name)
     write_parameters(tmp_path, params)
     settings = load_settings("mine", tmp_path / "params.yaml")
-    assert len(named) == 3
+    assert len(named) == 4
     assert settings.variants["no_gate"].set == {"reward.gamma": 0.0}
     assert settings.tables.ablations.rows[-1].label == "w/o gate"
     assert {"train@no_gate-0", "evaluate@no_gate-0", "evaluate@feedback-0"} <= stage_names()
