@@ -212,7 +212,7 @@ def test_a_split_stays_when_rows_change_places(project: Path, tmp_path: Path) ->
         ("c", '{"id": "a", "title": "t", "text": "x"}\n\n{"id": "a", "title": "t", "text": "y"}\n',
          "passage 2 ('a', 't') has an id that is used before"),
         ("c", '{"id": "a", "title": "t", "text": " "}\n', "row 1: passage 't' has no text"),
-        ("c", '{"id": "a", "title": "t", "text": "x"}\n', "1 passages, but a search asks for 20"),
+        ("c", '{"id": "a", "title": "t", "text": "x"}\n', "1 passages, but a search asks for 10"),
     ],
 )  # fmt: skip
 def test_faulty_rows_are_named_and_nothing_is_written(
