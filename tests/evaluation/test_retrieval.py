@@ -153,7 +153,8 @@ def test_the_published_run_gives_the_published_numbers(tmp_path: Path) -> None:
         100 * cells(table, dataset, "reference")[metric][0], 1
     )
     assert (percent("bamboogle", "hit@5"), percent("bamboogle", "hit@50")) == (21.0, 46.8)
-    assert (percent("musique", "hit@5"), percent("musique", "hit@50")) == (31.7, 58.7)
+    # Published are 31.7: there a passage with the word "no" answers a question about Norway (NO).
+    assert (percent("musique", "hit@5"), percent("musique", "hit@50")) == (31.3, 58.7)
     assert percent("musique", "support_recall@5") == 43.8
     assert percent("musique", "support_all@50") == 34.7
     assert percent("hotpotqa", "support_recall@50") == 91.5
