@@ -60,6 +60,7 @@ def substitute(params: dict[str, Any]) -> None:
         source["queries"] = LISTS
     paper["method"] = tiny["method"]
     paper["evaluate"]["k_grid"] = tiny["evaluate"]["k_grid"]
+    paper["evaluate"]["document_tokens"] = tiny["evaluate"]["document_tokens"]
     sizes = ("max_length", "batch_size", "device", "processes")
     paper["encoder"] |= {name: tiny["encoder"][name] for name in sizes}
     for role in ("agent", "ranker", "simulator"):
