@@ -20,7 +20,15 @@ TARGET = "train@cosearch-0"
 STAGES = {"base_models", "identity", "data", "encode", "index", TARGET}
 MADE = ("data/**/*", "encoded/**/*", "index/**/*")
 TRAINED = ("train/core/seed_0/cosearch/**/*",)
-PHASES = ("rollout", "score", "update_agent", "update_ranker", "evaluate", "checkpoint")
+PHASES = (
+    "rollout",
+    "score",
+    "update_agent",
+    "update_ranker",
+    "hand_over",
+    "evaluate",
+    "checkpoint",
+)
 
 DYING = """
 import os, signal
