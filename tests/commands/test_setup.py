@@ -84,11 +84,15 @@ def test_data_may_lie_in_a_folder_with_a_blank(tmp_path: Path) -> None:
         (venv / "bin" / tool).write_text(f'#!/bin/sh\necho "{tool} $COSEARCH_DATA" >> {told}\n')
         (venv / "bin" / tool).chmod(0o755)
     (venv / ".stamp-cpu-dev").touch()
+    project = tmp_path / "project"  # make leaves links in the profile's folder
+    (project / "profiles/mini").mkdir(parents=True)
+    shutil.copyfile(ROOT / "Makefile", project / "Makefile")
+    (project / "rows.yaml").touch()
     words = [f"VENV={venv}", "-o", "rows.yaml"]
-    done = run_make(*words, "mini", f"DATA={data}")
+    done = run_make(*words, "mini", f"DATA={data}", at=project)
     assert done.returncode == 0, done.stderr
     assert f"dvc {data}" in told.read_text().splitlines()
-    (said,) = complaints(run_make(*words, "mini", f"DATA={data}s"))
+    (said,) = complaints(run_make(*words, "mini", f"DATA={data}s", at=project))
     assert said == f"error: DATA={data}s: no such folder"
 
 

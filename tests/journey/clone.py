@@ -94,10 +94,12 @@ class Clone:
 
 
 def tracked() -> list[str]:
-    """Files of the project, those not yet added to git included, less the recorded results."""
+    """Files of the project, those not yet added to git included, less the recorded results and the
+    links that make has put into profiles."""
     command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     told = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
-    names = (name for name in told.split("\0") if name and (ROOT / name).exists())
+    files = (name for name in told.split("\0") if name and (ROOT / name).exists())
+    names = (name for name in files if not (ROOT / name).is_symlink())
     return [name for name in names if name.split("/")[0] not in MADE_BY_RUNS]
 
 
