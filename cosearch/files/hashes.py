@@ -34,7 +34,7 @@ def known_hash(path: Path) -> str:
     stamps = {"path": place, "bytes": stat.st_size, "inode": stat.st_ino, "ns": stat.st_mtime_ns}
     record = RECORDED / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.json"
     known = None if os.environ.get("COSEARCH_VERIFY") == "1" else _read_record(record)
-    if known is not None and known["stamps"] == stamps:
+    if known is not None and known.get("stamps") == stamps:
         return str(known["sha256"])
     sha256 = hash_file(path)
     # Under a name of its own: several processes may hash one file. A torn record is hashed again.
